@@ -25,6 +25,7 @@ __all__ = ["Translate"]
 
 # Texts that a worker takes at once: enough for batches of similar length, a batch for each core.
 _TEXTS = 1024
+_NAMESPACE = "keras_mt"  # Of the metrics.
 
 
 class _Handler(ModelHandler[str, str, ExportedTranslator]):
@@ -33,7 +34,7 @@ class _Handler(ModelHandler[str, str, ExportedTranslator]):
     def __init__(self, saved_model: str, options: Sequence[Any], batching: dict[str, Any]):
         super().__init__(**batching)
         self._saved_model, self._options = saved_model, options
-        self._refused = Metrics.counter(self.get_metrics_namespace(), "refused_texts")
+        self._refused = Metrics.counter(_NAMESPACE, "refused_texts")
 
     def load_model(self) -> ExportedTranslator:
         translator = ExportedTranslator(_on_disk(self._saved_model), *self._options)
@@ -51,9 +52,6 @@ class _Handler(ModelHandler[str, str, ExportedTranslator]):
             logging.warning("The text %.200r is refused: %s", batch[i], reason)
             self._refused.inc()
         return [found[0].text if found else "" for found in results]
-
-    def get_metrics_namespace(self) -> str:
-        return "keras_mt"
 
 
 class Translate(RunInference):
@@ -105,9 +103,8 @@ class Translate(RunInference):
     ):
         defaults = {"min_batch_size": _TEXTS, "max_batch_size": _TEXTS, "batch_length_fn": _length}
         options = source_language, target_language, glossary
-        super().__init__(
-            KeyedModelHandler(_Handler(str(saved_model), options, defaults | batching))
-        )
+        handler = KeyedModelHandler(_Handler(str(saved_model), options, defaults | batching))
+        super().__init__(handler, metrics_namespace=_NAMESPACE)
 
 
 def _length(pair):

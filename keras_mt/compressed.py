@@ -37,15 +37,13 @@ def open_read(path: str | os.PathLike) -> Iterator[BinaryIO]:
 def open_write(path: str | os.PathLike) -> Iterator[BinaryIO]:
     """Opens a file to write bytes, compressed by its suffix; a `.gz` holds no name and no time."""
     suffix = Path(path).suffix
-    with open(path, "wb") as file:
+    with contextlib.ExitStack() as stack:
+        file = stack.enter_context(open(path, "wb"))
         if suffix == ".gz":
-            with gzip.GzipFile(filename="", mode="wb", fileobj=file, mtime=0) as compressed:
-                yield compressed
+            file = gzip.GzipFile(filename="", mode="wb", fileobj=file, mtime=0)
         elif suffix == ".zst":
-            with _zstd(path).ZstdFile(file, "wb") as compressed:
-                yield compressed
-        else:
-            yield file
+            file = _zstd(path).ZstdFile(file, "wb")
+        yield stack.enter_context(file)
 
 
 def _zstd(path):

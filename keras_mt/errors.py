@@ -6,27 +6,10 @@ class InputError(ValueError):
 
     The message names what was given, what was expected and what to do. The command shows it in one
     line; any other ValueError is a bug, and shown as one.
-
-    Example:
-
-    >>> raise InputError("beam_size must be at least 1. Received: beam_size=0")
-    Traceback (most recent call last):
-    ...
-    keras_mt.errors.InputError: beam_size must be at least 1. Received: beam_size=0
     """
 
     __init__ = Exception.__init__  # So that AutoGraph raises it again as what it is.
 
 
 class CorpusError(InputError):
-    """A corpus that cannot be used; the message says where and why.
-
-    Example:
-
-    >>> from keras_mt.data import load_corpus
-    >>> try:
-    ...     load_corpus("phrasebook", "pt", "de", "train")
-    ... except CorpusError as error:
-    ...     print(error)
-    phrasebook has no language 'de'; it has pt, en.
-    """
+    """A corpus that cannot be used; the message says where and why."""

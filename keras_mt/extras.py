@@ -7,13 +7,7 @@ from keras_mt.errors import InputError
 
 
 def require(module: str, extra: str, what: str) -> ModuleType:
-    """Imports an optional module; ValueError, which names the `extra` to install, if it is missing.
-
-    >>> require("none", "onnx", "It")
-    Traceback (most recent call last):
-    ...
-    keras_mt.errors.InputError: It needs none, which is not installed: pip install 'keras_mt[onnx]'
-    """
+    """Imports a module; ValueError, which names the `extra` to install, if it is missing."""
     try:
         return importlib.import_module(module)
     except ModuleNotFoundError:

@@ -107,8 +107,7 @@ class RunConfig:
     @classmethod
     def from_json(cls, text: str) -> "RunConfig":
         """Reads a config.json; ValueError says what is wrong."""
-        values = json.loads(text)
-        values = values if isinstance(values, dict) else {}
+        values = dict(json.loads(text))
         values = {name: value for name, value in values.items() if value is not None}
         if values.get("schema") != _SCHEMA:
             raise InputError(
@@ -169,7 +168,6 @@ class RunFolder:
         self.best_weights = self.checkpoints / "best.weights.h5"
         self.tensorboard = self.path / "tensorboard"
         self._config_file = self.path / "config.json"
-        self._lock_file = self.path / ".lock"
 
     def __str__(self) -> str:
         return str(self.path)
@@ -201,7 +199,7 @@ class RunFolder:
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
         """Makes the folder, and refuses others that would train into it within a `with` block."""
-        with owned(self._lock_file, f"{self} is being trained into"):
+        with owned(self.path / ".lock", f"{self} is being trained into"):
             for path in (self.model_file, self.best_weights):
                 remove_leftovers(path)
             yield

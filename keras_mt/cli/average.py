@@ -3,7 +3,6 @@
 import click
 
 from keras_mt.cli.command import Command
-from keras_mt.cli.options import architecture_option
 
 
 @click.command(cls=Command)
@@ -17,7 +16,9 @@ from keras_mt.cli.options import architecture_option
     show_default=True,
     help="Dtype of the weights that are written; computation is in float32 either way.",
 )
-@architecture_option
+@click.option(
+    "--architecture", metavar="MODULE:CLASS", help="The model's class, if it is your own."
+)
 def average(run_dir, output, last, dtype, architecture):
     """Average the last checkpoints of a run, finished or not, into a new run folder.
 
@@ -26,7 +27,5 @@ def average(run_dir, output, last, dtype, architecture):
     """
     from keras_mt.training import average_run
 
-    if len(architecture) > 1:
-        raise click.UsageError("Give --architecture once: a run has one model.")
-    average_run(run_dir, output, last, dtype, *architecture)
+    average_run(run_dir, output, last, dtype, architecture)
     click.echo(f"averaged {last} checkpoints into {output}")

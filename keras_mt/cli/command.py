@@ -42,16 +42,14 @@ class Command(click.Command):
             raise  # click's own, and what it ends without a word.
         except (Exception, KeyboardInterrupt) as error:
             if interrupts or isinstance(error, KeyboardInterrupt):
-                raise _failure(self.interrupted, _INTERRUPTED) from None
-            if os.environ.get("KERAS_MT_DEBUG"):
+                message, status = self.interrupted, _INTERRUPTED
+            elif os.environ.get("KERAS_MT_DEBUG"):
                 raise
-            raise _failure(*_message(error, context.params.get("architecture"))) from error
-
-
-def _failure(message, exit_code):
-    failure = click.ClickException(message)
-    failure.exit_code = exit_code
-    return failure
+            else:
+                message, status = _message(error, context.params.get("architecture"))
+            failure = click.ClickException(message)
+            failure.exit_code = status
+            raise failure from error
 
 
 def _message(error, architecture):

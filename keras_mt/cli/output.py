@@ -9,35 +9,29 @@ from keras_mt.cli.input import answers
 from keras_mt.cli.options import as_typed
 
 
-def blank(row, error):
-    return ""
-
-
 def error_as_json(row, error):
     return to_json({"error": error})
 
 
-def write_answers(function, files, as_line, as_error=blank):
+def write_answers(function, files, as_line, as_error=None):
     """Writes a line for each row of parallel files: of a function's result, or of an error.
 
-    At the end it says how many rows were skipped, and exits with 1 if all were.
+    Without `as_error` the latter is blank. At the end it says how many rows were skipped, and exits
+    with 1 if all were.
     """
     written = skipped = 0
-    try:
-        with progress_bar(None) as progress:
-            for row, result, error in answers(function, *files):
-                line = as_error(row, error) if error else as_line(row, result)
-                if error:
-                    click.echo(f"line {row.number} skipped: {as_typed(error)}", err=True)
-                    skipped += 1
-                sys.stdout.buffer.write(line.encode("utf-8") + b"\n")
-                sys.stdout.buffer.flush()
-                written += 1
-                progress.update()
-    except BaseException as error:
-        if written and not isinstance(error, BrokenPipeError):  # Nobody reads on after that.
-            click.echo(f"{written:,} lines written", err=True)
-        raise
+    with progress_bar(None) as progress:
+        for row, result, error in answers(function, *files):
+            if error:
+                line = as_error(row, error) if as_error else ""
+                click.echo(f"line {row.number} skipped: {as_typed(error)}", err=True)
+                skipped += 1
+            else:
+                line = as_line(row, result)
+            sys.stdout.buffer.write(line.encode("utf-8") + b"\n")
+            sys.stdout.buffer.flush()
+            written += 1
+            progress.update()
     if skipped:
         click.echo(f"{skipped:,} of {written:,} lines skipped", err=True)
         if skipped == written:

@@ -9,7 +9,7 @@ from keras_mt.cli.command import Command
 from keras_mt.cli.input import check_standard_input
 from keras_mt.cli.models import load_run
 from keras_mt.cli.options import architecture_option, ensemble_option, options_of
-from keras_mt.cli.output import blank, error_as_json, to_json, write_answers
+from keras_mt.cli.output import error_as_json, to_json, write_answers
 from keras_mt.options import LanguageOptions
 
 
@@ -44,7 +44,7 @@ def score(run_dir, source, target, as_json, **options):
             return to_json({**fields, "tokens": result.tokens})
         return "\t".join(f"{value:.4f}" for value in fields.values())
 
-    as_error = error_as_json if as_json else blank
+    as_error = error_as_json if as_json else None
     write_answers(translator.score, (source, target), as_line, as_error)
     if totals["tokens"]:
         perplexity = math.exp(-totals["log_prob"] / totals["tokens"])

@@ -31,9 +31,7 @@ _ALIGNMENT = 256
 
 def parse_yaml(text: bytes, where: Path | str, strings: bool = False) -> dict[str, Any]:
     """The fields of YAML, or its strings; `where` begins the messages."""
-    require("yaml", "marian", "Reading Marian's files")
-    import yaml
-
+    yaml = require("yaml", "marian", "Reading Marian's files")
     name, depth = "BaseLoader" if strings else "SafeLoader", 0
     loader = getattr(yaml, f"C{name}", getattr(yaml, name))
     try:

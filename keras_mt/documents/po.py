@@ -56,9 +56,7 @@ class PoDocument(TextDocument):
         return byte_order_mark(data) or ("utf-8" if name == "CHARSET" else name, b"")
 
     def parse(self, source: str) -> None:
-        require("polib", "documents", "A PO file")
-        import polib
-
+        polib = require("polib", "documents", "A PO file")
         ids = len(_MSGID.findall(source))
         if not ids:
             raise InputError("it has no msgid, so it is not a PO file.")
