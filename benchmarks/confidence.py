@@ -35,7 +35,7 @@ def load(data, source, target, split):
 def doubted(tokenizer, *sides):
     """How many targets of given pairs loop, and how many pairs are out of proportion in length."""
     sides = [tokenizer.pieces(tf.constant(side)) for side in sides]
-    return [int(tf.math.count_nonzero(x)) for x in doubts(*sides, tokenizer.eos_id)]
+    return [int(tf.math.count_nonzero(x)) for x in doubts(*sides, tokenizer.eos_id).values()]
 
 
 def main(run_dir, data, source, target, split="test"):

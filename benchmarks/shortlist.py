@@ -70,8 +70,8 @@ def measure(vocab_size, rounds):
         def search(source):
             predictor = frozen.for_batch(source, [0, 1, 2, 3], None)
             return beam_search(
-                predictor.step,
-                predictor.start(source, BEAM_SIZE),
+                predictor.decode_step,
+                predictor.start_decoding(source, BEAM_SIZE),
                 tf.fill((tf.shape(source)[0],), TARGET_LENGTH),
                 beam_size=BEAM_SIZE,
                 min_length=TARGET_LENGTH,

@@ -67,8 +67,8 @@ def test_it_is_exported_and_served(
         text=tf.constant(sources[:1]), target=tf.constant([""])
     )
     _, target, attention = translator.align(sources[0])
-    assert [p.decode() for p in aligned["target_tokens"].numpy()[0]] == target
-    np.testing.assert_allclose(aligned["attention"][0], attention, atol=1e-5)
+    assert [p.decode() for p in aligned["target_tokens"].numpy()[0, 0]] == target
+    np.testing.assert_allclose(aligned["attention"][0, 0], attention, atol=1e-5)
 
 
 def test_an_impossible_argument_is_refused_with_those_there_are(corpus, tmp_path, monkeypatch):

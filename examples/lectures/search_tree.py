@@ -1,9 +1,8 @@
 """The tree of all hypotheses that a search considered, including those that it pruned.
 
-It is recorded through `observe`, which `keras_mt.decoding.beam_search` calls at each step.
+The search is `keras_mt.decoding.beam_search` in plain Python: for one sentence, without a cache.
 """
 
-import dataclasses
 import itertools
 from typing import NamedTuple
 
@@ -12,8 +11,6 @@ import tensorflow as tf
 from matplotlib.patches import PathPatch
 from matplotlib.path import Path as Curve
 from walk import BLUE, GREY, INK, ORANGE, PALE, PAPER, RED, WIDTH, drawing
-
-from keras_mt.decoding import NO_HYPOTHESIS, SearchOptions, beam_search
 
 
 class SearchNode(NamedTuple):
@@ -38,72 +35,69 @@ class SearchNode(NamedTuple):
     score: float | None
 
 
-def search_tree(step, cache, max_length, *, eos_id=3, **arguments):
+def search_tree(log_probs, beams, max_length, length_penalty=1.0, eos_id=3):
     """Runs a beam search for one sequence and records what it kept, finished and pruned.
 
-    The finished node with the best score is the hypothesis that `beam_search` returns. At each step
-    it ranks twice as many continuations as there are beams, and these are the nodes.
+    At each step it ranks twice as many continuations as there are beams, and these are the nodes.
+    It ends when no hypothesis that lives on can beat the best one that has finished.
 
     Args:
-        step: As in `beam_search`; called eagerly.
-        cache: As in `beam_search`, of a batch of one.
-        max_length: `[1]`: the maximum number of tokens to generate, with the end.
+        log_probs: Function of hypotheses, lists of as many tokens: the log-probabilities of the
+            token that comes next, `[hypotheses, vocab_size]`, -inf for one that is impossible.
+        beams: The number of hypotheses that live on.
+        max_length: The maximum number of tokens to generate, with the end.
+        length_penalty: Exponent of the length in the score.
         eos_id: The token that ends a hypothesis.
-        **arguments: The other arguments of `beam_search`, but for `observe`.
 
     Returns:
         A list of `SearchNode`, sorted by length; nodes of the same length come best first.
     """
-    names = [field.name for field in dataclasses.fields(SearchOptions)]
-    options = SearchOptions(**{n: value for n, value in arguments.items() if n in names})
-    nodes, live, length = [], [None] * options.beams, 0
-
-    def observe(continuations, chosen):
-        nonlocal live, length
-        length += 1
-        places = {}
-        for rank, (log_prob, parent, token) in enumerate(_rows(continuations)):
-            if log_prob <= NO_HYPOTHESIS / 2:
-                continue
-            ends = token == eos_id or length == max_length[0]
-            finished = ends and rank < options.beams
-            score = log_prob / length**options.length_penalty if finished else None
-            places[parent, token] = len(nodes)
-            fate = "finished" if finished else "pruned"
-            nodes.append(SearchNode(token, live[parent], length, log_prob, fate, score))
-        live = [places.get((parent, token)) for _, parent, token in _rows(chosen)]
-        for place in live:
-            if place is not None and nodes[place].fate == "pruned":
-                nodes[place] = nodes[place]._replace(fate="kept")
-
-    beam_search(step, cache, max_length, eos_id=eos_id, observe=observe, **arguments)
+    nodes, live, best = [], {None: []}, -np.inf  # What lives on: places of nodes, and all tokens.
+    for length in range(1, max_length + 1):
+        parents, before = list(live), list(live.values())
+        totals = np.array(log_probs(before))
+        totals += [[0.0 if place is None else nodes[place].log_prob] for place in parents]
+        live = {}
+        for rank, place in enumerate(np.argsort(-totals, axis=None)[: 2 * beams]):
+            row, token = map(int, np.unravel_index(place, totals.shape))
+            log_prob = float(totals[row, token])
+            if log_prob == -np.inf:
+                break
+            is_end = token == eos_id
+            finished = (is_end or length == max_length) and rank < beams
+            kept = not is_end and len(live) < beams
+            if kept:
+                live[len(nodes)] = [*before[row], token]
+            fate = "finished" if finished else "kept" if kept else "pruned"
+            score = log_prob / length**length_penalty if finished else None
+            nodes.append(SearchNode(token, parents[row], length, log_prob, fate, score))
+            best = max(best, -np.inf if score is None else score)
+        reachable = max((nodes[place].log_prob for place in live), default=-np.inf)
+        if best >= reachable / max_length**length_penalty:
+            break
     return nodes
 
 
-def _rows(continuations):
-    return zip(*(x[0].numpy().tolist() for x in continuations), strict=True)
-
-
 def translation_tree(translator, text):
-    """The search tree of the translation of one sentence, whose tokens are pieces.
-
-    This is what a `Translator` of one model asks of it and of its tokenizer: `keras_mt.models.
-    Seq2Seq` and `keras_mt.text.BaseTokenizer` say the same for every architecture.
-    """
-    (model,), tokenizer = translator.models, translator.tokenizer
+    """The search tree of the translation of one sentence, whose tokens are pieces."""
+    (model,), tokenizer, options = translator.models, translator.tokenizer, translator.options
     pieces = tokenizer.pieces(tf.constant([text]))
-    source = tokenizer.source_ids(pieces).to_tensor(tokenizer.padding_id)
+    source = tokenizer.source_ids(pieces).to_tensor(tokenizer.padding_id).numpy()
     length = min(2 * int(pieces.row_lengths()[0]) + 10, model.max_length)
+
+    def log_probs(hypotheses):
+        targets = np.array([[tokenizer.bos_id, *tokens] for tokens in hypotheses], "int32")
+        logits = model({"source": np.repeat(source, len(targets), axis=0), "target": targets})
+        found = tf.nn.log_softmax(logits[:, -1]).numpy()
+        found[:, list(tokenizer.forbidden_ids)] = -np.inf
+        return found
+
     nodes = search_tree(
-        model.decode_step,
-        model.start_decoding(source, translator.options.beams),
-        [translator.options.max_length or length],
-        reorder=model.reorder_cache,
-        bos_id=tokenizer.bos_id,
-        eos_id=tokenizer.eos_id,
-        padding_id=tokenizer.padding_id,
-        forbidden_ids=tokenizer.forbidden_ids,
-        **translator.options.search_arguments(),
+        log_probs,
+        options.beams,
+        options.max_length or length,
+        options.length_penalty,
+        tokenizer.eos_id,
     )
     names = tokenizer.id_to_string(tf.constant([node.token for node in nodes])).numpy()
     return [

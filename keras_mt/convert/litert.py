@@ -10,7 +10,6 @@ from keras_mt.convert.ids import special_ids, write_ids
 from keras_mt.errors import InputError
 from keras_mt.files import new_folder
 from keras_mt.inference import Predictor
-from keras_mt.inference.search import search
 from keras_mt.translation import Translator
 
 FORMAT = ModelFormat(
@@ -78,12 +77,15 @@ def _search(translator, model, ids):
 
     def translate(source):
         lengths = tf.shape(source)[1:] - added
-        forced = {}
-        if ids["forced"]:
-            forced["prefix"] = tf.constant([ids["forced"]])
-            forced["forced_length"] = tf.constant([len(ids["forced"])])
-        found = search(
-            predictor, graph.tokenizer, graph.options, source, lengths, lengths <= 0, **forced
+        prefix = tf.constant([ids["forced"]]) if ids["forced"] else None
+        found = predictor.search(
+            graph.tokenizer,
+            graph.options,
+            len(ids["forced"]),
+            source,
+            lengths,
+            lengths <= 0,
+            prefix,
         )
         # LiteRT's Python interpreter cannot return an empty tensor, as for an empty source.
         tokens = tf.pad(found.tokens, ((0, 0), (0, 0), (0, 1)), constant_values=ids["padding"])

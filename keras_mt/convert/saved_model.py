@@ -17,6 +17,7 @@ from keras_mt.inference import Predictor
 from keras_mt.models import Transformer
 from keras_mt.options import TranslationOptions
 from keras_mt.serving.assets import model_card, sample_texts, write_assets, write_configurations
+from keras_mt.translation.results import MEASURES
 
 if TYPE_CHECKING:  # It imports this module to export.
     from keras_mt.translation import Translator
@@ -34,8 +35,6 @@ _TEXT_OPS = {
     "SentencepieceOp",
     "SentencepieceTokenizeOp",
 }
-# The outputs that `confidence` adds.
-_CONFIDENCE = "mean_log_probs", "worst_log_probs", "worst_tokens", "loops", "length_mismatch"
 
 
 def to_saved_model(
@@ -65,7 +64,7 @@ def to_saved_model(
             used; None for texts made of the tokenizer's words.
         confidence: Whether to write a signature `confidence` too: `serving_default` with
             `mean_log_probs`, `worst_log_probs` (float32), `worst_tokens` (string), `loops` and
-            `length_mismatch` (boolean), `[batch, n_best]` each.
+            `length_mismatch` (boolean), `[batch, n_best]` each. `align` gives these then, too.
         signatures: The names of the signatures to write, with `serving_default` among them; None
             for all. With `freeze` and `serving_default` alone, the weights are stored once.
 
@@ -155,8 +154,8 @@ def _signatures(translator, predictor, freeze, with_confidence, names):
         }
 
     def align(**columns):
-        outputs = plain.align(**columns)
-        del outputs["refused"]
+        outputs = plain.align(**columns, confidence=with_confidence)
+        del outputs["refused"], outputs["lengths"]
         return outputs
 
     # Each with its inputs besides the text and the languages.
@@ -165,7 +164,7 @@ def _signatures(translator, predictor, freeze, with_confidence, names):
         "greedy": (translate(greedy), {}),
         "score": (score, {"target": tf.string}),
     }
-    functions["confidence"] = translate(plain, *_CONFIDENCE, confidence=True), {}
+    functions["confidence"] = translate(plain, *MEASURES, confidence=True), {}
     if plain.supports_alignment:
         functions["align"] = align, {"target": tf.string}
     chosen = {*functions} - {"confidence"} if names is None else {*names}

@@ -62,7 +62,7 @@ class EncodedPairs:
                     number += len(chunk.keys)
             self._ids = [_mapped(file, dtype) for file in files]
         self.lengths, self.keys, self.corpus = map(np.concatenate, (lengths, keys, corpus))
-        source, target = encoders[0].special_tokens()  # As many in all languages.
+        source, target = tokenizer.special_counts()
         self.blank = self.lengths == np.array([source, target, *[source] * len(kinds)])
         self._starts = np.cumsum(self.lengths, axis=0, dtype=np.int64) - self.lengths
         self._count = len(datasets)
@@ -151,11 +151,6 @@ class _Encoder:
                 lengths.append(changed.row_lengths()[:, None])
             yield _Chunk(keys, ids, np.concatenate(lengths, axis=1, dtype=np.int32))
             first += len(keys)
-
-    def special_tokens(self) -> list[int]:
-        """The numbers of tokens of a blank source and of a blank target."""
-        blank = tf.constant([""])
-        return [int(side(blank).row_lengths()[0]) for side in (self._source_ids, self._target_ids)]
 
     def _source_ids(self, texts):
         codes = [tf.fill(tf.shape(texts), code) for code in self._languages]

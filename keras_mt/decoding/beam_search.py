@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from keras_mt.decoding.rules import Rule, renormalize, rules_of
+from keras_mt.decoding.rules import Rule, rules_of
 from keras_mt.decoding.sampling import sampled_continuations
 from keras_mt.decoding.selection import (
-    Continuations,
+    beam_numbers,
     best_continuations,
     forced_continuations,
     is_possible,
@@ -33,9 +33,9 @@ class Hypotheses(NamedTuple):
     Attributes:
         tokens: int32 `[batch, n_best, length]`: the generated tokens, with the end where there is
             one, then padding.
-        scores: float32 `[batch, n_best]`: log_prob / length ** length_penalty, where the
-            log-probability includes the repetition penalty; `NO_HYPOTHESIS` where there are fewer
-            than `n_best` hypotheses.
+        scores: float32 `[batch, n_best]`: (log_prob - word_penalty * length) / length **
+            length_penalty, where the log-probability includes the repetition penalty;
+            `NO_HYPOTHESIS` where there are fewer than `n_best` hypotheses.
         lengths: int32 `[batch, n_best]`: number of tokens, with the end where there is one.
 
     Example:
@@ -70,16 +70,15 @@ def beam_search(
     max_length: Any,
     *,
     prefix: Any = None,
-    forced_length: Any = None,
+    forced_length: int = 0,
     row_seeds: Any = None,
     reorder: Callable | None = None,
-    normalize: bool = True,
+    gives_logits: bool = True,
     bos_id: int = 2,
     eos_id: int = 3,
     padding_id: int = 0,
     forbidden_ids: Any = None,
     rules: Sequence[Rule] = (),
-    observe: Callable | None = None,
     **options: Any,
 ) -> Hypotheses:
     """Finds the most probable token sequences by beam search, or samples sequences.
@@ -87,60 +86,47 @@ def beam_search(
     At each step the best continuations of all beams of a row are ranked together. Of the first
     `beam_size`, those that end are set aside as finished, with the score `(log_prob - word_penalty
     * length) / length ** length_penalty`, where the length counts the end. The first `beam_size`
-    continuations that do not end live on; with `early_stopping="shrink"` only as many as have not
-    ended are ranked, and those that do not end live on. A sequence that reaches its maximum length
-    is set aside as it is. A row is done when no live hypothesis can still beat the worst of the
-    `n_best` kept, however it continues, or earlier if `early_stopping` says so. Done rows are
-    removed from the batch as soon as they are a quarter of it.
+    that do not end live on; with `early_stopping="shrink"` only as many as have not ended are
+    ranked. A sequence that reaches its maximum length is set aside as it is. A row is done when no
+    live hypothesis can still beat the worst of the `n_best` kept, or earlier if `early_stopping`
+    says so. Done rows leave the batch as soon as they are a quarter of it.
 
-    With a `temperature`, each of `n_best` hypotheses samples its own continuation instead. What a
-    row samples depends on the options' `seed` and the row's own seed, not on the rest of the batch.
-    Scores are computed from the model's probabilities, without the temperature.
+    With a `temperature`, each of `n_best` hypotheses samples its own continuation, by the options'
+    `seed` and the row's own. Scores are without the temperature.
 
     Args:
         step: Function `(tokens, position, cache, mask) -> (logits, cache)`. It takes int32 tokens
             `[rows, beams]` at `position`, the cache of the positions before, and a boolean mask
-            `[rows, beams, (position + 1) * beams]` (None for one beam), which is true for the cache
-            entries that belong to each beam; the entries of this step come last. It returns float
-            logits `[rows, beams, vocab_size]` and the cache with `beams` more entries. A logit of
-            -inf marks an impossible token.
+            `[rows, beams, (position + 1) * beams]` (None for one beam), true for the cache entries
+            of each beam; those of this step come last. It returns float logits `[rows, beams,
+            vocab_size]`, -inf for an impossible token, and the cache with `beams` more entries.
         cache: The cache before the first step: any nest of tensors whose first axis is the batch.
             Axes that grow must be of size 0.
-        max_length: Integers `[batch]`: the maximum number of tokens, with the end; 0 generates
-            nothing.
+        max_length: Integers `[batch]`: the maximum number of tokens, with the end.
         prefix: The tokens that each hypothesis begins with, which count in its length and its
-            log-probability: ragged integers `[batch, (length)]`, or integers `[batch, length]`.
-            None for none.
-        forced_length: Integers `[batch]`: how many tokens of the prefix have log-probability 0;
-            they count in the length all the same. None for none.
-        row_seeds: Integers `[batch]`, the rows' seeds for sampling; None for each row's index in
-            the batch.
-        reorder: Function `(cache, parents) -> cache`, with parents int32 `[rows, beams]`: returns
-            the cache of the hypotheses that live on, each of which continues its parent. None if
-            the step function uses its mask instead.
-        normalize: Whether `step` returns logits; False if it returns log-probabilities.
-        bos_id: The token before the first.
-        eos_id: The token that ends a hypothesis.
-        padding_id: The token that pads `Hypotheses.tokens`.
+            log-probability: ragged integers `[batch, (length)]`, or integers `[batch, length]`, -1
+            behind those of a row. None for none.
+        forced_length: How many tokens of each prefix cost nothing, and count in the length alone.
+        row_seeds: Integers `[batch]`, the rows' seeds for sampling; None for their numbers.
+        reorder: Function `(cache, parents) -> cache`, with parents int32 `[rows, beams]`, the
+            hypotheses that those that live on continue. None if `step` heeds its mask instead.
+        gives_logits: Whether `step` returns logits; False if it returns log-probabilities.
+        bos_id, eos_id, padding_id: The tokens before the first, and at the end of a hypothesis, and
+            that pad `Hypotheses.tokens`.
         forbidden_ids: Tokens never to generate; None means the padding and the start, unless one of
             them is the end.
         rules: Functions `(log_probs, tokens, rows) -> log_probs`, applied in turn after those of
-            the options, to choose by other log-probabilities than the model's. They take the
-            log-probabilities `[rows, beams, vocab_size]` of the next tokens, `NO_HYPOTHESIS` or
-            less for an impossible one; the tokens so far `[rows, beams, length]`; and the rows'
-            places in the batch `[rows]`. The prefix and forbidden tokens stay what they are.
-        observe: Function `(continuations, live) -> None` that is called after each step, only
-            outside of a `tf.function`. Both arguments have `log_probs`, `parents` and `tokens`:
-            `[rows, count]` for the continuations that were ranked, `[rows, beams]` for those that
-            live on.
+            the options: from the log-probabilities `[rows, beams, vocab_size]` of the next tokens,
+            the tokens so far `[rows, beams, length]`, and the rows' places in the batch `[rows]`
+            to others to choose by, `NO_HYPOTHESIS` or less for an impossible token.
         **options: The fields of `SearchOptions`: `beam_size`, `n_best`, ...
 
     Returns:
         `Hypotheses`, with as many per row as `n_best`.
 
     Raises:
-        ValueError: If an option is out of range, if `max_length`, `prefix`, `forced_length` or
-            `row_seeds` has another dtype or rank, or if `eos_id` is forbidden.
+        ValueError: If an option is out of range, if `max_length`, `prefix` or `row_seeds` has
+            another dtype or rank, or if `eos_id` is forbidden.
 
     Reference:
         Finished hypotheses, the ranking and the stopping criteria are as in transformers' beam
@@ -162,28 +148,53 @@ def beam_search(
             f"forbidden_ids must not have eos_id={eos_id}, which ends a hypothesis. "
             f"Received: forbidden_ids={forbidden_ids}"
         )
-    rules = [*rules_of(options), *rules]
-    if options.renormalize and rules:
-        rules.append(renormalize)
     max_length = _integers("max_length", max_length, rank=1)
     each_row = tf.range(tf.size(max_length))
-    free = tf.zeros_like(max_length) if forced_length is None else forced_length
     search = _Search(
         step=step,
         reorder=reorder,
-        normalize=normalize,
-        rules=rules,
-        observe=observe,
+        gives_logits=gives_logits,
+        rules=rules_of(options, rules),
         options=options,
-        bos_id=bos_id,
         eos_id=eos_id,
         padding_id=padding_id,
         forbidden_ids=tf.constant([*forbidden_ids], tf.int32),
         prefix=None if prefix is None else _dense_prefix(prefix),
-        forced_length=_integers("forced_length", free, rank=1),
+        forced_length=forced_length,
         row_seeds=_integers("row_seeds", each_row if row_seeds is None else row_seeds, rank=1),
     )
-    return search.run(max_length, cache)
+    rows = _first_rows(max_length, cache, bos_id, options)
+    state = tf.constant(0), rows, rows.finished
+    _, _, (tokens, scores, lengths) = tf.while_loop(
+        lambda length, rows, hypotheses: tf.reduce_any(~rows.done),
+        search.search_on,
+        state,
+        shape_invariants=growing_shapes(state),
+    )
+    tokens, scores, lengths = (x[:, : options.n_best] for x in (tokens, scores, lengths))
+    # A place without a hypothesis holds the tokens of one that did not end.
+    found = scores > NO_HYPOTHESIS
+    tokens = tf.where(found[..., None], tokens, padding_id)
+    return Hypotheses(tokens, scores, tf.where(found, lengths, 0))
+
+
+def _first_rows(max_length, cache, bos_id, options):
+    """The rows of a batch before the first step."""
+    batch, beams = tf.size(max_length), options.beams
+    log_probs = tf.zeros((batch, beams))
+    if not options.samples:  # All beams begin alike: only the first may continue.
+        log_probs = tf.one_hot(tf.zeros_like(max_length), beams, 0.0, NO_HYPOTHESIS)
+    return _Rows(
+        index=tf.range(batch),
+        max_length=max_length,
+        tokens=tf.zeros((batch, beams, 0), tf.int32),
+        last_tokens=tf.fill((batch, beams), bos_id),
+        ancestors=tf.zeros((batch, beams, 0), tf.int32),
+        log_probs=log_probs,
+        finished=no_hypotheses(batch, options.finished),
+        done=max_length <= 0,
+        cache=tf.nest.map_structure(tf.convert_to_tensor, cache),
+    )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -192,63 +203,35 @@ class _Search:
 
     step: Callable
     reorder: Callable | None
-    normalize: bool
+    gives_logits: bool
     rules: Sequence[Rule]
-    observe: Callable | None
     options: SearchOptions
-    bos_id: int
     eos_id: int
     padding_id: int
     forbidden_ids: tf.Tensor  # [count]
     prefix: tf.Tensor | None  # [batch, length + 1], -1 after the prefix of each row
-    forced_length: tf.Tensor  # [batch]
+    forced_length: int
     row_seeds: tf.Tensor  # [batch]
 
-    def run(self, max_length, cache):
-        """`Hypotheses` for the rows of a batch."""
-        options, batch = self.options, tf.size(max_length)
-        beams, nothing = options.beams, _no_hypotheses(batch, options.finished)
-        if options.samples:
-            log_probs = tf.zeros((batch, beams))
-        else:  # All beams begin alike: only the first may continue.
-            log_probs = tf.one_hot(tf.zeros_like(max_length), beams, 0.0, NO_HYPOTHESIS)
-        rows = _Rows(
-            index=tf.range(batch),
-            max_length=max_length,
-            tokens=_empty(batch, beams),
-            last_tokens=tf.fill((batch, beams), self.bos_id),
-            ancestors=_empty(batch, beams),
-            log_probs=log_probs,
-            finished=nothing,
-            done=max_length <= 0,
-            cache=tf.nest.map_structure(tf.convert_to_tensor, cache),
-        )
-        _, _, hypotheses = _while(
-            lambda length, rows, hypotheses: tf.reduce_any(~rows.done),
-            self._search_on,
-            (tf.constant(0), rows, nothing),
-        )
-        tokens, scores, lengths = (x[:, : options.n_best] for x in hypotheses)
-        # A place without a hypothesis holds the tokens of one that did not end.
-        found = scores > NO_HYPOTHESIS
-        tokens = tf.where(found[..., None], tokens, self.padding_id)
-        return Hypotheses(tokens, scores, tf.where(found, lengths, 0))
-
-    def _search_on(self, length, rows, hypotheses):
+    def search_on(self, length, rows, hypotheses):
         """Searches until a quarter of the rows are done, and removes those."""
 
         def enough_live(length, rows):
             live = tf.math.count_nonzero(~rows.done, dtype=tf.int32)
             return 4 * live > 3 * tf.size(rows.done)
 
-        length, rows = _while(enough_live, self._advance, (length, rows))
+        state = length, rows
+        length, rows = tf.while_loop(
+            enough_live, self._advance, state, shape_invariants=growing_shapes(state)
+        )
         hypotheses = _updated(hypotheses, rows, self.padding_id)
         live = tf.where(~rows.done)[:, 0]
         return length, tf.nest.map_structure(lambda x: tf.gather(x, live), rows), hypotheses
 
     def _advance(self, length, rows):
         """Extends every hypothesis by a token."""
-        ancestors = _with_themselves(rows.ancestors)
+        own = beam_numbers(rows.log_probs)[..., None]  # Of each beam, its new cache entry.
+        ancestors = tf.concat([rows.ancestors, own], axis=-1)
         mask = None if self.options.beams == 1 else _ancestry_mask(ancestors)
         logits, cache = self.step(rows.last_tokens, length, rows.cache, mask)
         rows = rows._replace(ancestors=ancestors, cache=cache)
@@ -256,9 +239,6 @@ class _Search:
         logits = tf.ensure_shape(tf.cast(logits, tf.float32), (None, None, logits.shape[-1]))
         continuations = self._continuations(logits, length, rows)
         rows, parents = self._choose(rows, continuations, length + 1)
-        if self.observe is not None:
-            live = Continuations(rows.log_probs, parents, rows.last_tokens)
-            self.observe(continuations, live)
         if self.reorder is not None:
             rows = rows._replace(cache=self.reorder(rows.cache, parents))
         return length + 1, rows
@@ -271,25 +251,24 @@ class _Search:
             banned = tf.concat([banned, end[None]], axis=0)
         # The best tokens of each beam, and as many more as may be banned.
         width = 2 * options.beams + banned.shape[0]
-        if logits.shape[-1] is not None:
-            width = min(width, logits.shape[-1])
+        width = min(width, logits.shape[-1] or width)
         values = strike_out(logits, banned) if options.renormalize else logits
         best, tokens = top_k(values, width)  # [rows, beams, width]
         normalizer = 0.0
-        if self.normalize or options.renormalize:
+        if self.gives_logits or options.renormalize:
             normalizer = log_normalizer(values, best, tokens)
-        if not self.rules and not options.samples:
-            found = best_continuations(best - normalizer, tokens, rows.log_probs, banned)
-        else:  # All log-probabilities are needed.
+        best -= normalizer
+        if self.rules or options.samples:  # All log-probabilities are needed.
             log_probs = values - normalizer
             for rule in self.rules:
                 log_probs = rule(log_probs, rows.tokens, rows.index)
-            if options.samples:
-                seeds = tf.gather(self.row_seeds, rows.index)
-                log_probs = strike_out(log_probs, banned)
-                found = sampled_continuations(log_probs, rows.log_probs, seeds, length, options)
-            else:
-                found = best_continuations(*top_k(log_probs, width), rows.log_probs, banned)
+            best, tokens = top_k(log_probs, width)
+        if options.samples:
+            seeds = tf.gather(self.row_seeds, rows.index)
+            log_probs = strike_out(log_probs, banned)
+            found = sampled_continuations(log_probs, rows.log_probs, seeds, length, options)
+        else:
+            found = best_continuations(best, tokens, rows.log_probs, banned)
         if self.prefix is not None or options.force_end:
             found = self._force(found, logits, normalizer, length, rows)
         return found
@@ -302,8 +281,7 @@ class _Search:
             place = tf.minimum(length, tf.shape(self.prefix)[1] - 1)
             prefix = tf.gather(tf.gather(self.prefix, place, axis=1), rows.index)  # [rows]
             tokens = tf.where(prefix >= 0, prefix, tokens)
-            given = length < tf.gather(self.forced_length, rows.index)
-            free = tf.where(prefix >= 0, given, free)
+            free = tf.where(prefix >= 0, length < self.forced_length, free)
         places = tf.broadcast_to(tf.maximum(tokens, 0)[:, None], tf.shape(rows.log_probs))
         costs = (tf.gather(logits, places[..., None], batch_dims=2) - normalizer)[..., 0]
         costs = tf.where(free[:, None], 0.0, costs)  # [rows, beams]
@@ -383,23 +361,13 @@ def _dense_prefix(prefix):
     return tf.pad(_integers("prefix", prefix, rank=2), ((0, 0), (0, 1)), constant_values=-1)
 
 
-def _empty(batch, beams):
-    return tf.zeros((batch, beams, 0), tf.int32)
-
-
-def _no_hypotheses(batch, count):
+def no_hypotheses(rows: int | tf.Tensor, count: int) -> Hypotheses:
+    """`Hypotheses` of rows that have none, with `count` places each."""
     return Hypotheses(
-        _empty(batch, count),
-        tf.fill((batch, count), NO_HYPOTHESIS),
-        tf.zeros((batch, count), tf.int32),
+        tf.zeros((rows, count, 0), tf.int32),
+        tf.fill((rows, count), NO_HYPOTHESIS),
+        tf.zeros((rows, count), tf.int32),
     )
-
-
-def _with_themselves(ancestors):
-    # [rows, beams, length] -> [rows, beams, length + 1]: each beam uses its own new cache entry
-    rows, beams, _ = tf.unstack(tf.shape(ancestors))
-    themselves = tf.broadcast_to(tf.range(beams)[None, :, None], (rows, beams, 1))
-    return tf.concat([ancestors, themselves], axis=-1)
 
 
 def _ancestry_mask(ancestors):
@@ -438,13 +406,12 @@ def _updated(hypotheses, rows, padding_id):
     )
 
 
-def _while(condition, body, state):
-    """`tf.while_loop` over tensors whose first axis may shrink and whose empty axes may grow."""
+def growing_shapes(state: Any) -> Any:
+    """The shapes of a loop's state, whose first axes may shrink and whose empty axes may grow."""
 
     def shape(tensor):
         if tensor.shape.rank == 0:
             return tensor.shape
         return tf.TensorShape([None, *(size or None for size in tensor.shape[1:])])
 
-    invariants = tf.nest.map_structure(shape, state)
-    return tf.while_loop(condition, body, state, shape_invariants=invariants)
+    return tf.nest.map_structure(shape, state)

@@ -8,7 +8,7 @@ forbidden stay so.
 """
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import tensorflow as tf
 
@@ -18,14 +18,15 @@ from keras_mt.options import NO_HYPOTHESIS, SearchOptions
 Rule = Callable[[tf.Tensor, tf.Tensor, tf.Tensor], tf.Tensor]
 
 
-def rules_of(options: SearchOptions) -> list[Rule]:
-    """The rules that options turn on, in the order in which they apply."""
+def rules_of(options: SearchOptions, others: Sequence[Rule] = ()) -> list[Rule]:
+    """The rules that options turn on, and others, in the order in which they apply."""
     rules = []
     if options.repetition_penalty != 1:
         rules.append(functools.partial(penalize_repetition, penalty=options.repetition_penalty))
     if options.no_repeat_ngram_size:
         rules.append(functools.partial(forbid_repeated_ngrams, size=options.no_repeat_ngram_size))
-    return rules
+    rules += others
+    return [*rules, renormalize] if rules and options.renormalize else rules
 
 
 def penalize_repetition(

@@ -1,6 +1,6 @@
 """The continuations that a search ranks: the best tokens of all beams, or forced ones."""
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import tensorflow as tf
 
@@ -64,7 +64,7 @@ def clip_log_probs(log_probs: tf.Tensor) -> tf.Tensor:
 
 def strike_out(values: tf.Tensor, banned: tf.Tensor) -> tf.Tensor:
     """Values `[rows, beams, vocab_size]` of all tokens, impossible ones for the banned tokens."""
-    is_banned = _is_among(tf.range(vocab_size(values)), banned)
+    is_banned = _is_among(tf.range(values.shape[-1] or tf.shape(values)[-1]), banned)
     return values + tf.where(is_banned, NO_HYPOTHESIS, 0.0)  # A broadcast sum is fast.
 
 
@@ -83,15 +83,16 @@ def top_k(values: tf.Tensor, count: int, longest: int = 64) -> tuple[tf.Tensor, 
     Within those chunks the same is done with shorter ones. For values of -inf, and if there are
     fewer than `count`, another index and the dtype's least value may be returned.
     """
-    size, uneven = vocab_size(values), True
-    if isinstance(size, int):
+    size, uneven = values.shape[-1], True
+    if size is not None:
         lengths = (c for c in range(longest // 2 + 1, 2 * longest + 1) if size % c == 0)
         chunk = min(lengths, key=lambda length: abs(length - longest), default=longest)
         chunks, uneven = -(-size // chunk), size % chunk > 0
         if chunk == 1 or chunks < 2 * count:
             return tf.math.top_k(values, count)
     else:
-        chunk, chunks = longest, tf.maximum(-(-size // longest), count)
+        size, chunk = tf.shape(values)[-1], longest
+        chunks = tf.maximum(-(-size // chunk), count)
     if uneven:
         missing = chunks * chunk - size
         values = tf.pad(values, ((0, 0), (0, 0), (0, missing)), constant_values=values.dtype.min)
@@ -106,11 +107,6 @@ def top_k(values: tf.Tensor, count: int, longest: int = 64) -> tuple[tf.Tensor, 
     if uneven:  # The padding is greater than -inf.
         place = tf.minimum(place, size - 1)
     return best, place
-
-
-def vocab_size(values: tf.Tensor) -> Any:
-    """The size of the last axis: an int, or a scalar tensor if it is not static."""
-    return tf.shape(values)[-1] if values.shape[-1] is None else values.shape[-1]
 
 
 def beam_numbers(log_probs: tf.Tensor) -> tf.Tensor:

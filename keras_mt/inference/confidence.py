@@ -25,45 +25,38 @@ def repeats(ids: tf.RaggedTensor) -> tf.Tensor:
     return found
 
 
-def length_mismatch(source: tf.RaggedTensor, target: tf.RaggedTensor) -> tf.Tensor:
-    """Boolean `[rows]`, true where the longer side has over twice the shorter's tokens plus 5."""
-    lengths = source.row_lengths(), target.row_lengths()
-    return tf.maximum(*lengths) > 2 * tf.minimum(*lengths) + 5
-
-
-def doubts(
-    source: tf.RaggedTensor, target: tf.RaggedTensor, eos_id: int
-) -> tuple[tf.Tensor, tf.Tensor]:
-    """Two boolean tensors `[rows]`: true where a target loops, and where lengths mismatch.
+def doubts(source: tf.RaggedTensor, target: tf.RaggedTensor, eos_id: int) -> dict[str, tf.Tensor]:
+    """`loops` and `length_mismatch`, boolean `[rows]`: doubts about targets of sources.
 
     The ids are without special ones, but for the end of targets. A source that repeats itself
     excuses a loop, and an empty target has no length.
     """
-    is_end = target.flat_values == eos_id
-    words = tf.ragged.boolean_mask(target, target.with_values(~is_end))
-    loops = repeats(words) & ~repeats(source)
-    return loops, length_mismatch(source, words) & (target.row_lengths() > 0)
+    words = tf.ragged.boolean_mask(target, target.with_values(target.flat_values != eos_id))
+    sizes = source.row_lengths(), words.row_lengths()
+    differ = tf.maximum(*sizes) > 2 * tf.minimum(*sizes) + 5
+    return {
+        "loops": repeats(words) & ~repeats(source),
+        "length_mismatch": differ & (target.row_lengths() > 0),
+    }
 
 
-def confidence_of(
-    tokens: tf.Tensor, log_probs: tf.Tensor, is_own: tf.Tensor, scores: tf.Tensor
-) -> dict[str, tf.Tensor]:
+def confidence_of(outputs: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
     """The mean and the least log-probability of hypotheses, and the token of the latter.
 
-    Tokens and log-probabilities are `[batch, n_best, length]`; those count that the model chose
-    itself, `is_own`. A place without a hypothesis, by `scores` `[batch, n_best]`, has none.
+    The `tokens` and `log_probs` are `[batch, n_best, length]`; those count that the model chose
+    itself, `is_own`. A place without a hypothesis, by the `scores` `[batch, n_best]`, has none.
     """
-    own = tf.where(is_own, log_probs, 0.0)
+    is_own = outputs["is_own"]
+    own = tf.where(is_own, outputs["log_probs"], 0.0)
+    tokens = tf.where(is_own, outputs["tokens"], "")
+    # argmin needs at least one column.
+    own, tokens = (tf.pad(x, ((0, 0), (0, 0), (0, 1))) for x in (own, tokens))
     count = tf.math.count_nonzero(is_own, axis=-1, dtype=tf.float32)
-    own = tf.pad(own, ((0, 0), (0, 0), (0, 1)))  # argmin needs at least one column.
-    tokens = tf.pad(tf.where(is_own, tokens, ""), ((0, 0), (0, 0), (0, 1)))
-    exists = scores > NO_HYPOTHESIS
-    measures = {
-        "mean_log_probs": tf.reduce_sum(own, axis=-1) / tf.maximum(count, 1.0),
-        "worst_log_probs": tf.reduce_min(own, axis=-1),
-    }
+    exists = outputs["scores"] > NO_HYPOTHESIS
+    mean = tf.reduce_sum(own, axis=-1) / tf.maximum(count, 1.0)
     worst = tf.gather(tokens, tf.argmin(own, axis=-1), batch_dims=2)
     return {
-        **{name: tf.where(exists, x, NO_HYPOTHESIS) for name, x in measures.items()},
+        "mean_log_probs": tf.where(exists, mean, NO_HYPOTHESIS),
+        "worst_log_probs": tf.where(exists, tf.reduce_min(own, axis=-1), NO_HYPOTHESIS),
         "worst_tokens": tf.where(exists, worst, ""),
     }

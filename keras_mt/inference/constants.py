@@ -1,7 +1,6 @@
 """Weights as constants of a graph."""
 
 from collections.abc import Sequence
-from typing import Any, Self
 
 import keras
 import tensorflow as tf
@@ -28,17 +27,7 @@ class ConstantScope(keras.StatelessScope):
         self._messages = what, instead
         self._values = {id(variable): variable.numpy() for variable in variables}
         self._constants = {}
-        self._outer = []  # The scope outside of each `with` block.
         self._size = 0
-
-    def __enter__(self) -> Self:
-        super().__enter__()
-        self._outer.append(self.original_scope)
-        return self
-
-    def __exit__(self, *error: Any) -> None:
-        self.original_scope = self._outer.pop()
-        super().__exit__(*error)
 
     def get_current_value(self, variable: keras.Variable) -> tf.Tensor | None:
         if id(variable) not in self._values:

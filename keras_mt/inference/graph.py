@@ -2,28 +2,35 @@
 
 import functools
 from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
 import numpy as np
 import tensorflow as tf
 
-from keras_mt.decoding import Hypotheses
+from keras_mt.decoding.beam_search import growing_shapes, no_hypotheses
 from keras_mt.inference.confidence import confidence_of, doubts
 from keras_mt.inference.predictors import Predictor
-from keras_mt.inference.search import gathered, in_batches, search
 from keras_mt.inference.segments import Pairs, Segmenter, any_of_text, group_by_text, joined
 from keras_mt.options import NO_HYPOTHESIS, TranslationOptions
 from keras_mt.text import BaseTokenizer
 
+_Nest = TypeVar("_Nest")
 # The maximum number of rows that are searched together, and of their tokens, padding included. Each
 # beam has rows of its own: above _SEARCH_BEAMS beams both are less in proportion.
 _SEARCH_ROWS, _SEARCH_TOKENS, _SEARCH_BEAMS = 256, 64 * 256, 4
 # Likewise of given targets, all of whose logits and attention weights are held at once.
 _TARGET_ROWS, _TARGET_TOKENS = 32, 64 * 32
 _TARGET_LOGITS = 2**26
+# Why a row is refused.
 _DIVERGED = "the model gives no finite probabilities. Has its training diverged?"
 _SEVERAL = (
     "it and its prefix have several lines or sentences, which are translated one by one: give what "
     "the first begins with, and translate the others by themselves."
+)
+_PREFIX_TOO_LONG = "its prefix has more than {} tokens, the model's limit: shorten it."
+_LINE_TOO_LONG = (
+    "a line of the source or the target has more than {} tokens, the model's limit: split it into "
+    "lines."
 )
 
 
@@ -47,8 +54,8 @@ class TranslationGraph:
     stand behind its word, between U+0001 and U+0002.
 
     If the tokenizer has languages, each takes the codes of source and target, strings `[batch]`, ""
-    for the default; `pair` has the only codes that are allowed. Each returns `refused`, strings
-    `[batch]`: why a row is refused, "" for one that is not.
+    for the default; `codes` has those that are allowed on each side. Each returns `refused`,
+    strings `[batch]`: why a row is refused, "" for one that is not.
     """
 
     def __init__(
@@ -56,15 +63,14 @@ class TranslationGraph:
         predictor: Predictor,
         tokenizer: BaseTokenizer,
         options: TranslationOptions,
-        pair: Sequence[str] = (),
+        codes: Sequence[Sequence[str]],
     ):
         self.predictor, self.tokenizer, self.options = predictor, tokenizer, options
         self.segmenter = Segmenter(
             tokenizer, predictor.max_length, options.split_sentences, predictor.reads_terms
         )
         self._forced = self.segmenter.forced
-        # The codes that a row may have on each side.
-        self._codes = [[code] for code in pair] or [list(tokenizer.languages)] * 2
+        self._codes = codes if tokenizer.languages else ()
 
     @functools.cached_property
     def supports_alignment(self) -> bool:
@@ -89,26 +95,43 @@ class TranslationGraph:
         `worst_tokens`, its token; `loops` (a sequence of tokens repeats over and over, and none in
         the source does) and `length_mismatch` (the lengths of both sides differ much).
         """
+        admitted = self._admitted(text, source_language, target_language)
+        return self._translated(*admitted, prefix, token_scores, confidence)[0]
+
+    def align(
+        self,
+        text: tf.Tensor,
+        target: tf.Tensor,
+        prefix: tf.Tensor | None = None,
+        source_language: tf.Tensor | None = None,
+        target_language: tf.Tensor | None = None,
+        token_scores: bool = False,
+        confidence: bool = False,
+    ) -> dict[str, tf.Tensor]:
+        """The outputs of `translate`, and the attention of each translation over its source.
+
+        Where the `target` is not empty, it is aligned in place of translations, as by `score`: it
+        has the first place and the score 0. Each segment attends only to its own source, and has
+        its own end. The `attention` is `[batch, n_best, target_tokens, source_tokens]`, padded.
+        The tokens of both sides have lengths, 0 where there is no translation.
+        """
         text, languages, refused = self._admitted(text, source_language, target_language)
-        has_prefix = False if prefix is None else tf.strings.length(tf.strings.strip(prefix)) > 0
-        segments = self.segmenter.segments(text, has_prefix)
-        if prefix is not None:
-            prefix, too_long, several = self.segmenter.prefixes(prefix, segments)
-            refused = _with_reason(refused, too_long, self._prefix_too_long)
-            refused = _with_reason(refused, several, _SEVERAL)
-        found, ids = self._searched(segments, languages, refused, prefix)
-        if token_scores or confidence:
-            found |= self._scored(segments, languages, ids)
-        if confidence:
-            found |= self._doubted(segments, ids)
-        outputs, _ = joined(found, segments, self.options.length_penalty)
-        if confidence:
-            of_tokens = (outputs[name] for name in ("tokens", "log_probs", "is_own", "scores"))
-            outputs |= confidence_of(*of_tokens)
-        for name in {"is_own", *(() if token_scores else ("tokens", "log_probs"))}:
-            outputs.pop(name, None)
-        nothing = outputs["scores"][:, 0] <= NO_HYPOTHESIS
-        return {**outputs, "refused": _with_reason(refused, nothing, self._nothing_found)}
+        target = tf.strings.unicode_transcode(target, "UTF-8", "UTF-8", errors="replace")
+        is_given = (target != "") & (refused == "")
+        given, too_long = self.segmenter.pairs(text, target, is_given)
+        refused = self._line_too_long(refused, too_long)
+        # Rows whose target is given need no translation.
+        text = tf.where(is_given, "", text)
+        outputs, segments, parts = self._translated(
+            text, languages, refused, prefix, token_scores, confidence
+        )
+        is_given, exists = is_given[:, None], outputs["scores"] > NO_HYPOTHESIS
+        translations = tf.where(is_given & exists, target[:, None], outputs["translations"])
+        own = self._pairs(segments, parts, exists & ~is_given)
+        given = given._replace(text_index=given.text_index * self.options.n_best)
+        pairs = Pairs(*(tf.concat(x, axis=0) for x in zip(own, given, strict=True)))
+        aligned = self._aligned(pairs, languages, tf.shape(text)[0])
+        return {**outputs, "translations": translations, **aligned}
 
     def score(
         self,
@@ -124,12 +147,13 @@ class TranslationGraph:
         """
         text, languages, refused = self._admitted(text, source_language, target_language)
         pairs, too_long = self.segmenter.pairs(text, target, refused == "")
-        refused = _with_reason(refused, too_long, self._line_too_long)
+        refused = self._line_too_long(refused, too_long)
         source, ids = self._ids(pairs, languages)
-        log_probs = self._log_probs(source, ids)[:, self._forced :]
-        ids, batch = ids[:, self._forced :], tf.shape(text)[0]
+        log_probs = self._of_targets(self.predictor.score, source, ids, tf.zeros((0, 0)))
+        log_probs, ids = log_probs[:, self._forced :], ids[:, self._forced :]
         log_probs = tf.RaggedTensor.from_tensor(log_probs, ids.row_lengths())
-        ids, log_probs = (group_by_text(x, pairs.row, batch) for x in (ids, log_probs))
+        batch = tf.shape(text)[0]
+        ids, log_probs = (group_by_text(x, pairs.text_index, batch) for x in (ids, log_probs))
         tokens = ids.with_values(self.tokenizer.id_to_string(ids.flat_values))
         is_finite = tf.math.is_finite(log_probs.flat_values)
         diverged = any_of_text(~is_finite, log_probs.value_rowids(), batch)
@@ -140,116 +164,84 @@ class TranslationGraph:
             "refused": _with_reason(refused, diverged, _DIVERGED),
         }
 
-    def align(
-        self,
-        text: tf.Tensor,
-        target: tf.Tensor,
-        source_language: tf.Tensor | None = None,
-        target_language: tf.Tensor | None = None,
-    ) -> dict[str, tf.Tensor]:
-        """The attention of each row's target over its source.
-
-        Where the target is empty, the text's own translation is aligned, segment by segment; a
-        given one as by `score`. Each segment attends only to its own source, and has its own end.
-        The `attention` is `[batch, target_tokens, source_tokens]`, padded; the tokens of both sides
-        have lengths, 0 where a row is refused; `scores` are those of own translations.
-        """
-        text, languages, refused = self._admitted(text, source_language, target_language)
-        is_own = (tf.strings.length(target) == 0) & (refused == "")
-        target = tf.strings.unicode_transcode(target, "UTF-8", "UTF-8", errors="replace")
-        given, too_long = self.segmenter.pairs(text, target, (refused == "") & ~is_own)
-        refused = _with_reason(refused, too_long, self._line_too_long)
-        # Rows whose target is given need no translation.
-        segments = self.segmenter.segments(tf.where(is_own, text, ""))
-        found, _ = self._searched(segments, languages, refused)
-        outputs, parts = joined(found, segments, self.options.length_penalty)
-        best = tf.where(is_own, outputs["scores"][:, 0], NO_HYPOTHESIS)
-        own = self._pairs(segments, parts[:, 0], best > NO_HYPOTHESIS)
-        pairs = Pairs(*(tf.concat(x, axis=0) for x in zip(own, given, strict=True)))
-        aligned = self._aligned(pairs, languages, tf.shape(text)[0])
-        nothing = is_own & (best <= NO_HYPOTHESIS)
-        translations = tf.where(is_own, outputs["translations"][:, 0], target)
-        is_refused = refused != ""
-        return {
-            "translations": tf.where(is_refused, "", translations),
-            "scores": tf.where(is_refused, NO_HYPOTHESIS, tf.where(is_own, best, 0.0)),
-            **aligned,
-            "refused": _with_reason(refused, nothing, self._nothing_found),
-        }
-
     def _admitted(self, text, *languages):
         """The texts and their languages, and why rows are refused.
 
         The text of a refused row is empty, and its languages are known ones.
         """
-        options = self.options
+        options, admitted = self.options, []
         lengths = tf.ragged.map_flat_values(tf.strings.length, tf.strings.split(text, "\n"))
         too_long = tf.reduce_max(lengths, axis=1) > options.max_line_bytes
         refused = tf.where(too_long, f"a line has over {options.max_line_bytes} bytes.", "")
-        if not self.tokenizer.languages:
-            return tf.where(too_long, "", text), (), refused
         defaults = options.source_language, options.target_language
-        admitted = []
-        for given, default, known in zip(languages, defaults, self._codes, strict=True):
+        for given, default, known in zip(languages, defaults, self._codes, strict=False):
             codes = tf.where(given == "", default or "", given)
             is_known = tf.reduce_any(codes[:, None] == known, axis=1)
             refused = _with_reason(refused, ~is_known, "its language is missing or unknown.")
             admitted.append(tf.where(is_known, codes, known[0]))
         return tf.where(refused == "", text, ""), tuple(admitted), refused
 
-    @property
-    def _prefix_too_long(self):
-        limit = self.segmenter.target_limit
-        return f"its prefix has more than {limit} tokens, the model's limit: shorten it."
-
-    @property
-    def _line_too_long(self):
+    def _line_too_long(self, refused, where):
         limit = min(self.segmenter.source_limit, self.segmenter.target_limit)
-        return (
-            f"a line of the source or the target has more than {limit} tokens, the model's limit: "
-            "split it into lines."
-        )
+        return _with_reason(refused, where, _LINE_TOO_LONG.format(limit))
 
-    @property
     def _nothing_found(self):
         """The reason why a search finds nothing: probabilities, or options that leave no token."""
         options = self.options
         limits = {name: getattr(options, name) for name in ("min_length", "no_repeat_ngram_size")}
         limits["shortlist"] = self.predictor.has_shortlist
-        if limiting := [name for name, limit in limits.items() if limit]:
-            return (
-                f"no token is left to go on with, because of {' and '.join(limiting)}, or because "
-                f"{_DIVERGED}"
-            )
-        return _DIVERGED
+        limiting = " and ".join(name for name, limit in limits.items() if limit)
+        reason = f"no token is left to go on with, because of {limiting}, or because {_DIVERGED}"
+        return reason if limiting else _DIVERGED
 
-    def _searched(self, segments, languages, refused, prefix=None):
+    def _translated(self, text, languages, refused, prefix, token_scores, confidence):
+        """The outputs of `translate`; the texts' segments; and the segments' own translations."""
+        has_prefix = False if prefix is None else tf.strings.length(tf.strings.strip(prefix)) > 0
+        segments = self.segmenter.segments(text, has_prefix)
+        if prefix is not None:
+            prefix, too_long, several = self.segmenter.prefixes(prefix, segments)
+            reason = _PREFIX_TOO_LONG.format(self.segmenter.target_limit)
+            refused = _with_reason(refused, too_long, reason)
+            refused = _with_reason(refused, several, _SEVERAL)
+        languages = gathered(languages, segments.text_index)
+        source = self.tokenizer.source_ids(segments.pieces, *languages)
+        found, ids = self._search(segments, source, languages, refused, prefix)
+        details, count, n_best = {}, tf.size(segments.text_index), self.options.n_best
+        if token_scores or confidence:
+            details |= self._token_scores(_repeated(source, n_best), ids)
+        if confidence:
+            pieces = _repeated(segments.pieces, n_best)
+            details |= doubts(pieces, ids[:, self._forced :], self.tokenizer.eos_id)
+        found |= {name: self._by_hypothesis(x, count) for name, x in details.items()}
+        outputs, parts = joined(found, segments, self.options.length_penalty)
+        if confidence:
+            outputs |= confidence_of(outputs)
+        for name in {"is_own", *(() if token_scores else ("tokens", "log_probs"))}:
+            outputs.pop(name, None)
+        nothing = outputs["scores"][:, 0] <= NO_HYPOTHESIS
+        outputs["refused"] = _with_reason(refused, nothing, self._nothing_found())
+        return outputs, segments, parts
+
+    def _search(self, segments, source, languages, refused, prefix):
         """`translations`, `scores`, `lengths` of segments' hypotheses; and, ragged, their ids."""
-        tokenizer, options, forced = self.tokenizer, self.options, self._forced
-        languages = gathered(languages, segments.row)
+        tokenizer, options = self.tokenizer, self.options
         lengths = tf.cast(segments.pieces.row_lengths(), tf.int32)
-        is_refused, is_empty = tf.gather(refused != "", segments.row), lengths == 0
-        columns = {"source": tokenizer.source_ids(segments.pieces, *languages), "lengths": lengths}
+        is_refused, is_empty = tf.gather(refused != "", segments.text_index), lengths == 0
+        columns = {"source": source, "lengths": lengths}
         if prefix is not None:  # A decoder-only model may have nothing but the prefix.
             is_empty &= prefix.row_lengths() == 0
         columns["skipped"] = is_refused | is_empty
-        if prefix is not None or forced:
+        if prefix is not None or self._forced:
             begun = segments.pieces[:, :0] if prefix is None else prefix
             columns["prefix"] = tokenizer.target_ids(begun, *languages[1:])[:, :-1]
-        if forced:
-            columns["forced_length"] = tf.fill(tf.shape(lengths), forced)
         if options.samples:
-            columns["row_seeds"] = _hashes(columns["source"])
+            columns["row_seeds"] = _hashes(source)
         n_best, beams = options.n_best, max(options.beams, _SEARCH_BEAMS)
         found = in_batches(
-            functools.partial(search, self.predictor, tokenizer, options),
+            functools.partial(self.predictor.search, tokenizer, options, self._forced),
             lengths,
             columns,
-            Hypotheses(
-                tf.zeros((0, n_best, 0), tf.int32),
-                tf.zeros((0, n_best)),
-                tf.zeros((0, n_best), tf.int32),
-            ),
+            no_hypotheses(0, n_best),
             max_rows=max(_SEARCH_ROWS * _SEARCH_BEAMS // beams, 1),
             max_tokens=_SEARCH_TOKENS * _SEARCH_BEAMS // beams,
         )
@@ -265,115 +257,142 @@ class TranslationGraph:
         }
         return outputs, ids
 
-    def _scored(self, segments, languages, ids):
+    def _token_scores(self, source, ids):
         """Tokens of hypotheses, their log-probabilities, and whether the model chose them."""
-        n_best = self.options.n_best
-        languages = gathered(languages, segments.row)
-        source = self.tokenizer.source_ids(segments.pieces, *languages)
-        log_probs = self._log_probs(_repeated(source, n_best), ids)
+        log_probs = self._of_targets(self.predictor.score, source, ids, tf.zeros((0, 0)))
         tokens = ids.with_values(self.tokenizer.id_to_string(ids.flat_values)).to_tensor("")
-        rows, length = tf.unstack(tf.shape(tokens))
+        length = tf.shape(tokens)[1]
         is_own = tf.sequence_mask(ids.row_lengths(), length) & (tf.range(length) >= self._forced)
-        columns = {"tokens": tokens, "log_probs": log_probs[:, :length], "is_own": is_own}
-        shape = rows // n_best, n_best, length
-        return {name: tf.reshape(column, shape) for name, column in columns.items()}
+        return {"tokens": tokens, "log_probs": log_probs[:, :length], "is_own": is_own}
 
-    def _doubted(self, segments, ids):
-        """Warnings of hypotheses: they loop, or their lengths do not go with the source's."""
-        n_best = self.options.n_best
-        source = _repeated(segments.pieces, n_best)
-        found = doubts(source, ids[:, self._forced :], self.tokenizer.eos_id)
-        names = "loops", "length_mismatch"
-        return {name: tf.reshape(x, (-1, n_best)) for name, x in zip(names, found, strict=True)}
+    def _by_hypothesis(self, column, rows):
+        """`[rows, n_best, ...]` from a column of all hypotheses, one after another."""
+        sizes = [rows, self.options.n_best], tf.shape(column)[1:]
+        return tf.reshape(column, tf.concat(sizes, axis=0))
 
     def _ids(self, pairs, languages):
-        """The ids of both sides, from their pieces, with the languages of their rows."""
-        languages = gathered(languages, pairs.row)
+        """The ids of both sides, from their pieces, with the languages of their texts."""
+        languages = gathered(languages, pairs.text_index)
         source = self.tokenizer.source_ids(pairs.source, *languages)
         return source, self.tokenizer.target_ids(pairs.target, *languages[1:])
 
-    def _log_probs(self, source, target):
-        """Log-probabilities `[rows, length]` of targets given sources, ragged ids; 0 at padding."""
-
-        def score(source, inputs, target, lengths):
-            log_probs = self.predictor.score(source, inputs, target)
-            return tf.where(tf.sequence_mask(lengths, tf.shape(target)[1]), log_probs, 0.0)
-
-        return self._of_targets(score, source, target, tf.zeros((0, 0)))
-
-    def _attention(self, source, target):
-        """The attention of targets over sources, `[rows, target_length, source_length]`, padded."""
-
-        def attend(source, inputs, *_):
-            return self.predictor.attention(source, inputs)
-
-        return self._of_targets(attend, source, target, tf.zeros((0, 0, 0)))
-
     def _of_targets(self, function, source, target, empty):
-        """The output of a function of sources, inputs, targets and their lengths, in batches."""
+        """The outputs of a function of sources, inputs and targets, from ragged ids, in batches."""
         start, padding = self.tokenizer.bos_id, self.tokenizer.padding_id
 
         def run(source, target):
-            ids, lengths = target.to_tensor(padding), target.row_lengths()
+            ids = target.to_tensor(padding)
             # At least one column: recurrent layers take no sequence without a token.
             ids = tf.pad(ids, ((0, 0), (0, tf.cast(tf.shape(ids)[1] == 0, tf.int32))))
             inputs = tf.pad(ids, ((0, 0), (1, 0)), constant_values=start)[:, :-1]
-            return function(source.to_tensor(padding), inputs, ids, lengths)
+            return function(source.to_tensor(padding), inputs, ids)
 
         lengths = tf.maximum(source.row_lengths(), target.row_lengths())
         most = max(min(_TARGET_TOKENS, _TARGET_LOGITS // self.predictor.target_vocab_size), 1)
         columns = {"source": source, "target": target}
         return in_batches(run, lengths, columns, empty, _TARGET_ROWS, most)
 
-    def _pairs(self, segments, translations, exists):
-        """Segments and their translations, those of texts that have one."""
-        exists = tf.gather(exists, segments.row)
-        source = tf.ragged.boolean_mask(segments.pieces, exists)
-        target = self.tokenizer.target_pieces(translations[exists])
-        return Pairs(source, target[:, : self.segmenter.target_limit], segments.row[exists])
+    def _pairs(self, segments, parts, exists):
+        """Segments and their translations, of the hypotheses that exist, `[batch, n_best]`.
+
+        Each hypothesis counts as a text: those of a text follow one another.
+        """
+        n_best = self.options.n_best
+        index = tf.reshape(segments.text_index[:, None] * n_best + tf.range(n_best), (-1,))
+        exists = tf.gather(tf.reshape(exists, (-1,)), index)
+        source = tf.ragged.boolean_mask(_repeated(segments.pieces, n_best), exists)
+        target = self.tokenizer.target_pieces(tf.reshape(parts, (-1,))[exists])
+        return Pairs(source, target[:, : self.segmenter.target_limit], index[exists])
 
     def _aligned(self, pairs, languages, batch):
-        """The attention of texts' translations, from their pairs; tokens and lengths of both."""
-        pairs, forced = gathered(pairs, tf.argsort(pairs.row, stable=True)), self._forced
-        source, target = self._ids(pairs, languages)
-        attention, target = self._attention(source, target)[:, forced:], target[:, forced:]
-        outputs = {"attention": _block_diagonal(attention, target, source, pairs.row, batch)}
+        """The attention of hypotheses, from their pairs; tokens and lengths of both sides."""
+        n_best, forced = self.options.n_best, self._forced
+        pairs = gathered(pairs, tf.argsort(pairs.text_index, stable=True))
+        source, target = self._ids(pairs, [tf.repeat(codes, n_best) for codes in languages])
+
+        def attend(source, inputs, _):
+            return self.predictor.attention(source, inputs)
+
+        attention = self._of_targets(attend, source, target, tf.zeros((0, 0, 0)))[:, forced:]
+        target, texts = target[:, forced:], (pairs.text_index, batch * n_best)
+        outputs = {"attention": _block_diagonal(attention, target, source, *texts)}
         for side, ids, id_to_string in (
             ("source", source, self.tokenizer.source_id_to_string),
             ("target", target, self.tokenizer.id_to_string),
         ):
-            tokens = ids.with_values(id_to_string(ids.flat_values))
-            tokens = group_by_text(tokens, pairs.row, batch)
+            tokens = group_by_text(ids.with_values(id_to_string(ids.flat_values)), *texts)
             outputs[f"{side}_tokens"] = tokens.to_tensor("")
             outputs[f"{side}_lengths"] = tf.cast(tokens.row_lengths(), tf.int32)
-        return outputs
+        return {name: self._by_hypothesis(x, batch) for name, x in outputs.items()}
 
 
-def _block_diagonal(attention, target, source, row, batch):
+def gathered(columns: _Nest, rows: tf.Tensor) -> _Nest:
+    """A nest of tensors `[n, ...]` for some of the rows, by their numbers."""
+    return tf.nest.map_structure(lambda x: tf.gather(x, rows), columns)
+
+
+def in_batches(
+    function: Callable[..., _Nest],
+    lengths: tf.Tensor,
+    columns: dict[str, Any],
+    empty: _Nest,
+    max_rows: int,
+    max_tokens: int,
+) -> _Nest:
+    """Runs a function on batches of rows of similar length; outputs are in the order of the rows.
+
+    A batch has at most `max_rows`, and `max_tokens`: those of its longest row, by `lengths`, times
+    their number; but at least one row. The function takes the `columns` `[rows, ...]` as keywords.
+    `empty` has its outputs for no rows; their axes of size 0 grow, padded with zeros or "".
+    """
+    lengths = tf.cast(lengths, tf.int32)
+    order = tf.argsort(lengths, direction="DESCENDING")
+
+    def run(start, outputs):
+        size = tf.clip_by_value(max_tokens // (lengths[order[start]] + 1), 1, max_rows)
+        more = function(**gathered(columns, order[start : start + size]))
+        return start + size, tf.nest.map_structure(_stacked, outputs, more)
+
+    state = tf.constant(0), empty
+    _, outputs = tf.while_loop(
+        lambda start, outputs: start < tf.size(order),
+        run,
+        state,
+        shape_invariants=growing_shapes(state),
+        parallel_iterations=1,  # So that memory holds one batch.
+    )
+    return gathered(outputs, tf.math.invert_permutation(order))
+
+
+def _stacked(before, more):
+    """Concatenates along the rows; other axes are padded to the longer of the two."""
+    sizes = tf.maximum(tf.shape(before), tf.shape(more))
+    is_fixed = [a is not None and a == b for a, b in zip(before.shape, more.shape, strict=True)]
+
+    def grown(x):
+        missing = tf.unstack(sizes - tf.shape(x))
+        sides = [(0, 0 if fixed else n) for n, fixed in zip(missing, is_fixed, strict=True)]
+        return tf.pad(x, [(0, 0), *sides[1:]])
+
+    return tf.concat([grown(before), grown(more)], axis=0)
+
+
+def _block_diagonal(attention, target, source, text_index, batch):
     """The attention of texts `[batch, target_tokens, source_tokens]`, from that of their segments.
 
-    That is `[segments, target_length, source_length]`, `target` and `source` ragged ids, and `row`
-    the text that each segment belongs to, in ascending order.
+    That is `[segments, target_length, source_length]`, `target` and `source` ragged ids, and
+    `text_index` the text that each segment belongs to, in ascending order.
     """
-    lengths = [tf.cast(side.row_lengths(), tf.int32) for side in (target, source)]
-    totals = [tf.math.unsorted_segment_sum(length, row, batch) for length in lengths]
-    starts = [  # Where each segment starts in its text.
-        tf.cumsum(length, exclusive=True) - tf.gather(tf.cumsum(total, exclusive=True), row)
-        for length, total in zip(lengths, totals, strict=True)
-    ]
-    shape = tf.shape(attention)
-    is_real = (
-        tf.sequence_mask(lengths[0], shape[1])[:, :, None]
-        & tf.sequence_mask(lengths[1], shape[2])[:, None, :]
-    )
-    segment, *places = tf.unstack(tf.cast(tf.where(is_real), tf.int32), axis=1)
-    indices = [tf.gather(start, segment) + x for start, x in zip(starts, places, strict=True)]
-    longest = [tf.reduce_max(tf.concat([total, [0]], axis=0)) for total in totals]
-    return tf.scatter_nd(
-        tf.stack([tf.gather(row, segment), *indices], axis=1),
-        tf.boolean_mask(attention, is_real),
-        (batch, *longest),
-    )
+    sides = []
+    for ids, padding in ((target, -1), (source, -2)):  # The segment and place of each token.
+        places = tf.ragged.range(ids.row_lengths()).flat_values
+        places = ids.with_values(tf.stack([ids.value_rowids(), places], axis=1))
+        sides.append(group_by_text(places, text_index, batch).to_tensor(padding))
+    rows, columns = sides[0][:, :, None], sides[1][:, None]
+    is_own = rows[..., 0] == columns[..., 0]  # [batch, target_tokens, source_tokens]
+    indices = rows[..., 0], rows[..., 1], columns[..., 1]
+    indices = tf.stack([tf.broadcast_to(x, tf.shape(is_own)) for x in indices], axis=-1)
+    return tf.where(is_own, tf.gather_nd(attention, tf.maximum(indices, 0)), 0.0)
 
 
 def _with_reason(refused, where, reason):

@@ -9,20 +9,23 @@ from typing import Any, Self
 import tensorflow as tf
 
 from keras_mt.alignment.shortlist import Shortlist, Vocabulary
+from keras_mt.decoding import Hypotheses, beam_search
 from keras_mt.inference.constants import ConstantScope
 from keras_mt.models import Seq2Seq
+from keras_mt.options import TranslationOptions
+from keras_mt.text import BaseTokenizer
 
 
 class Predictor:
     """Predicts the next token, by one model or by the mean log-probability of several.
 
-    What uses it does not know whether there are several, whether they have a shortlist, and whether
-    their weights are constants. A shortlist is for a search alone: scores and attention are without
-    it. `gives_logits` says whether `step` gives logits, or log-probabilities.
+    Its users need not know how many there are, and whether weights are constants. A shortlist is
+    for the search alone. `gives_logits` says whether `decode_step` gives logits, or
+    log-probabilities.
     """
 
     _scope: contextlib.AbstractContextManager = contextlib.nullcontext()
-    _vocabulary: Vocabulary | None = None  # The tokens that `step` is restricted to.
+    _vocabulary: Vocabulary | None = None  # The tokens that `decode_step` is restricted to.
 
     def __init__(self, models: Sequence[Seq2Seq], shortlist: Shortlist | None = None):
         self.models, self._shortlist = list(models), shortlist
@@ -37,18 +40,14 @@ class Predictor:
         self._steps = [model.decode_step for model in models]
 
     def frozen(self, what: str, instead: str) -> Self:
-        """The predictor with its variables as constants of the graphs that it is traced into.
+        """The predictor with its variables as constants of graphs: faster, with more memory.
 
-        TensorFlow packs constants for matrix products once, instead of at each step, and there are
-        faster operations for them; they take more memory. `what` and `instead`: see `check_size`.
+        TensorFlow packs constants for matrix products once. `what`, `instead`: see `check_size`.
         """
         return self._with_constants(ConstantScope(self.variables, what, instead))
 
     def with_constant_vectors(self) -> Self:
-        """The predictor with its biases, and scales of normalisations, as constants of the graphs.
-
-        TensorFlow has a faster operation for a normalisation by constants; they are small.
-        """
+        """The predictor with biases and scales as constants: normalisation by these is faster."""
         vectors = [variable for variable in self.variables if len(variable.shape) == 1]
         return self._with_constants(ConstantScope(vectors, "The export", "use a smaller model"))
 
@@ -57,13 +56,54 @@ class Predictor:
         constant._scope = scope
         return constant
 
+    def search(
+        self,
+        tokenizer: BaseTokenizer,
+        options: TranslationOptions,
+        forced_length: int,
+        source: tf.Tensor | tf.RaggedTensor,
+        lengths: tf.Tensor,
+        skipped: tf.Tensor,
+        prefix: tf.Tensor | tf.RaggedTensor | None = None,
+        row_seeds: tf.Tensor | None = None,
+    ) -> Hypotheses:
+        """Searches for the translations of rows of source ids `[rows, length]`.
+
+        `lengths` `[rows]` are their numbers of pieces, without special ids. The `prefix` of each
+        row begins with the forced ids; a dense one has -1 after it.
+        """
+        source = _dense(source, tokenizer.padding_id)
+        max_length = _max_lengths(options, lengths, self.max_length)
+        if prefix is not None:
+            prefix = _dense(prefix, -1)
+            room = tf.math.count_nonzero(prefix >= 0, axis=1, dtype=tf.int32) + 1
+            max_length = tf.maximum(max_length, tf.minimum(room, self.max_length))
+        special = {name: getattr(tokenizer, name) for name in ("bos_id", "eos_id", "padding_id")}
+        forbidden = tokenizer.forbidden_ids
+        model = self.for_batch(source, sorted({*special.values(), *forbidden}), prefix)
+        if prefix is not None:
+            prefix = tf.where(prefix < 0, -1, model.index(tf.maximum(prefix, 0)))
+        hypotheses = beam_search(
+            model.decode_step,
+            model.start_decoding(source, options.beams),
+            tf.where(skipped, 0, max_length),
+            prefix=prefix,
+            forced_length=forced_length,
+            row_seeds=row_seeds,
+            reorder=model.reorder_cache,
+            gives_logits=self.gives_logits,
+            forbidden_ids=[model.index(i) for i in forbidden],
+            **{name: model.index(i) for name, i in special.items()},
+            **options.search_arguments(),
+        )
+        return hypotheses._replace(tokens=model.id(hypotheses.tokens))
+
     def for_batch(
         self, source: tf.Tensor, special_ids: Sequence[int], prefix: tf.Tensor | None
     ) -> Self:
-        """The predictor to search the sources of one batch with: with a shortlist, of few tokens.
+        """The predictor for the sources of one batch: with a shortlist, restricted to few tokens.
 
-        Each row's probabilities are over its own tokens, `special_ids` and those of the prefix
-        `[rows, length]` among them.
+        These are `special_ids` and, for each row, its own and those of its prefix `[rows, length]`.
         """
         if self._shortlist is None:
             return self
@@ -77,22 +117,22 @@ class Predictor:
         return restricted
 
     def index(self, ids: Any) -> Any:
-        """The index of each id, in a tensor or as an int, among the tokens of `step`."""
+        """The index of each id, in a tensor or as an int, among the tokens of `decode_step`."""
         return ids if self._vocabulary is None else self._vocabulary.index(ids)
 
     def id(self, indices: Any) -> Any:
         """The id at each index."""
         return indices if self._vocabulary is None else self._vocabulary.id(indices)
 
-    def start(self, source: tf.Tensor, beams: int) -> dict[str, Any]:
-        """The cache of the first `step`."""
+    def start_decoding(self, source: tf.Tensor, beams: int) -> dict[str, Any]:
+        """The cache of the first `decode_step`."""
         with self._scope:
             cache = {"models": [model.start_decoding(source, beams) for model in self.models]}
         if self._vocabulary is not None:
             cache["penalties"] = tf.where(self._vocabulary.allowed, 0.0, -math.inf)
         return cache
 
-    def step(
+    def decode_step(
         self, tokens: tf.Tensor, position: tf.Tensor, cache: dict[str, Any], mask: tf.Tensor | None
     ) -> tuple[tf.Tensor, dict[str, Any]]:
         """Logits or log-probabilities of the next token, and the next cache."""
@@ -107,7 +147,7 @@ class Predictor:
         logits = logits[0] if self.gives_logits else _mean(map(_log_probs, logits))
         return logits, {**cache, "models": parts}
 
-    def reorder(self, cache: dict[str, Any], parents: tf.Tensor) -> dict[str, Any]:
+    def reorder_cache(self, cache: dict[str, Any], parents: tf.Tensor) -> dict[str, Any]:
         """The cache of the hypotheses that live on."""
         with self._scope:
             parts = [
@@ -130,6 +170,21 @@ class Predictor:
             weights = [model.attention(source, inputs) for model in self.models]
         weights = [tf.cast(x, tf.float32) for x in weights if x is not None]
         return _mean(weights) if weights else None
+
+
+def _dense(rows, padding):
+    return rows.to_tensor(padding) if isinstance(rows, tf.RaggedTensor) else rows
+
+
+def _max_lengths(options, lengths, limit):
+    """The maximum numbers of tokens of translations, of sources of `lengths` pieces."""
+    if options.max_length is not None:
+        return tf.fill(tf.shape(lengths), options.max_length)
+    max_length = 2 * lengths + 10
+    if options.max_length_factor is not None:
+        with_end = tf.cast(lengths + 1, tf.float32)
+        max_length = tf.cast(tf.math.ceil(options.max_length_factor * with_end), tf.int32)
+    return tf.minimum(tf.maximum(max_length, options.min_length), limit)
 
 
 def _log_probs(logits):

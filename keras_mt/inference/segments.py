@@ -17,7 +17,7 @@ class Segments(NamedTuple):
     """The segments that texts are cut into for translation, in the order of the texts."""
 
     pieces: tf.RaggedTensor  # int32 [segments, (tokens)].
-    row: tf.Tensor  # int32 [segments]: the index of the text that each belongs to.
+    text_index: tf.Tensor  # int32 [segments]: the text that each belongs to.
     before: tf.Tensor  # String [segments]: what stands before it and is not translated.
     ends: tf.Tensor  # String [texts]: the white space after a text's last segment.
 
@@ -27,7 +27,7 @@ class Pairs(NamedTuple):
 
     source: tf.RaggedTensor  # int32 [pairs, (tokens)], pieces.
     target: tf.RaggedTensor  # Likewise.
-    row: tf.Tensor  # int32 [pairs].
+    text_index: tf.Tensor  # int32 [pairs].
 
 
 class Segmenter:
@@ -42,10 +42,7 @@ class Segmenter:
     ):
         self._tokenizer, self._split_sentences = tokenizer, split_sentences
         self._markers = tokenizer.term_markers if reads_terms else None
-        nothing = tokenizer.pieces(tf.constant([""]))
-        codes = [tf.constant([code]) for code in tokenizer.languages[:1]] * 2
-        added = (tokenizer.source_ids(nothing, *codes), tokenizer.target_ids(nothing, *codes[1:]))
-        added = [int(ids.row_lengths()[0]) for ids in added]
+        added = tokenizer.special_counts()
         self.source_limit, self.target_limit = (max_length - count for count in added)
         has_marks = tokenizer.language_tags(tf.constant([""])) is not None
         self._limit = self.source_limit - has_marks  # Of pieces without marks.
@@ -58,9 +55,10 @@ class Segmenter:
         first of a text whose translation begins with a prefix is, and nothing stands before it.
         """
         lines, before, ends = split_lines(text, self._markers is not None)
-        row = _row_of(lines)
+        text_index = _row_of(lines)
         lines, before = lines.flat_values, before.flat_values
-        begun = is_first(row) & tf.gather(tf.broadcast_to(has_prefix, tf.shape(text)), row)
+        has_prefix = tf.broadcast_to(has_prefix, tf.shape(text))
+        begun = is_first(text_index) & tf.gather(has_prefix, text_index)
         passes = tf.strings.regex_full_match(lines, _NO_WORD) & ~begun
         before = tf.where(begun, "", before) + tf.where(passes, lines, "")
         lines, terms = self._without_terms(tf.where(passes, "", lines))
@@ -73,25 +71,24 @@ class Segmenter:
         pieces, sentence = cut(pieces, tf.constant(self._tokenizer.begins_word), self._limit)
         line = tf.gather(line, sentence)
         before = tf.where(is_first(sentence), tf.gather(before, sentence), " ")
-        pieces = self._with_marks(pieces, line, lines, row)
-        return Segments(pieces, tf.gather(row, line), before, ends)
+        pieces = self._with_marks(pieces, line, lines, text_index)
+        return Segments(pieces, tf.gather(text_index, line), before, ends)
 
     def prefixes(self, prefix: tf.Tensor, segments: Segments) -> tuple[tf.RaggedTensor, ...]:
-        """Pieces of each segment's prefix; and, boolean `[batch]`, which texts cannot have theirs.
+        """Pieces of each segment's prefix; and, boolean `[batch]`, two reasons not to have one.
 
-        Those with a prefix that is too long; and those that have several segments, as it has: which
-        belong together is unknown.
+        It is too long; or it has several parts and the text too: which go together is unknown.
         """
-        lines = split_lines(prefix)[0]
+        text_index, lines = segments.text_index, split_lines(prefix)[0]
         parts = lines.row_lengths()
         if self._split_sentences:
             counts = split_sentences(lines.flat_values)[0].row_lengths()
             parts = tf.reduce_sum(lines.with_values(counts), axis=1)
-        several = (parts > 1) & (tf.math.bincount(segments.row, minlength=tf.size(parts)) > 1)
+        several = (parts > 1) & (tf.math.bincount(text_index, minlength=tf.size(parts)) > 1)
         pieces = self._tokenizer.target_pieces(prefix)
         too_long = pieces.row_lengths() > self.target_limit
-        wanted = is_first(segments.row) & ~tf.gather(too_long | several, segments.row)
-        return blank_rows(tf.gather(pieces, segments.row), ~wanted), too_long, several
+        unwanted = ~is_first(text_index) | tf.gather(too_long | several, text_index)
+        return blank_rows(tf.gather(pieces, text_index), unwanted), too_long, several
 
     def pairs(
         self, text: tf.Tensor, target: tf.Tensor, wanted: tf.Tensor
@@ -104,23 +101,23 @@ class Segmenter:
         sides = split_lines(text, self._markers is not None)[0], split_lines(target)[0]
         alike = sides[0].row_lengths() == sides[1].row_lengths()
         source, target = (_lines_or_whole(lines, alike) for lines in sides)
-        row = _row_of(source)
+        text_index = _row_of(source)
         lines, terms = self._without_terms(source.flat_values)
         target, where = target.flat_values, self._where_to_split(lines)
         counts = [split_sentences(side, where)[0].row_lengths() for side in (lines, target)]
         where &= counts[0] == counts[1]
         source, target = (split_sentences(side, where)[0] for side in (lines, target))
         line = _row_of(source)
-        source = self._with_marks(self._pieces(source.flat_values, terms), line, lines, row)
+        source = self._with_marks(self._pieces(source.flat_values, terms), line, lines, text_index)
         target = self._tokenizer.target_pieces(target.flat_values)
-        row = tf.gather(row, line)
+        text_index = tf.gather(text_index, line)
 
         too_long = source.row_lengths() > self.source_limit
         too_long |= target.row_lengths() > self.target_limit
-        too_long = any_of_text(too_long, row, tf.shape(text)[0]) & wanted
-        wanted = tf.gather(wanted & ~too_long, row)
+        too_long = any_of_text(too_long, text_index, tf.shape(text)[0]) & wanted
+        wanted = tf.gather(wanted & ~too_long, text_index)
         source, target = (tf.ragged.boolean_mask(side, wanted) for side in (source, target))
-        return Pairs(source, target, row[wanted]), too_long
+        return Pairs(source, target, text_index[wanted]), too_long
 
     def _where_to_split(self, lines):
         if self._split_sentences:
@@ -159,13 +156,13 @@ class Segmenter:
         marked = blank_rows(marked, tf.gather(lengths > self._limit, sentence))
         return group_by_text(tf.concat([marked, pieces], axis=1), sentence, parts.nrows())
 
-    def _with_marks(self, pieces, line, lines, row):
+    def _with_marks(self, pieces, line, lines, text_index):
         """Segments of lines, each with its line's mark, else that of its text's first line."""
         marks = self._tokenizer.language_tags(lines)
         if marks is None:
             return pieces
         is_marked = marks.row_lengths() > 0
-        first = tf.gather(tf.where(is_first(row))[:, 0], row)
+        first = tf.gather(tf.where(is_first(text_index))[:, 0], text_index)
         inherited = blank_rows(tf.gather(marks, first), is_marked)
         marks = tf.concat([marks, inherited], axis=1)
         # The first segment of a line may already have its mark.
@@ -184,21 +181,22 @@ def joined(
     of its segments. Returns the same of texts `[batch, n_best]`, best first; and the translations
     that these are joined from, `[segments, n_best]`.
     """
-    n_best, row, batch = found["scores"].shape[1], segments.row, tf.size(segments.ends)
+    n_best, text_index = found["scores"].shape[1], segments.text_index
+    batch = tf.size(segments.ends)
     counts = tf.math.count_nonzero(found["scores"] > NO_HYPOTHESIS, axis=1, dtype=tf.int32)
     # A segment with fewer hypotheses than others of its text repeats its last one.
     place = tf.minimum(tf.range(n_best), tf.maximum(counts - 1, 0)[:, None])
     found = {name: tf.gather(column, place, batch_dims=1) for name, column in found.items()}
     # A text has as many as the segment that has most, but none if a segment has none.
-    number = tf.math.unsorted_segment_max(counts, row, batch)
-    number = tf.where(tf.math.unsorted_segment_min(counts, row, batch) > 0, number, 0)
+    number = tf.math.unsorted_segment_max(counts, text_index, batch)
+    number = tf.where(tf.math.unsorted_segment_min(counts, text_index, batch) > 0, number, 0)
     exists = tf.range(n_best) < number[:, None]
 
     parts = found.pop("translations")
-    texts = tf.strings.unsorted_segment_join(segments.before[:, None] + parts, row, batch)
+    texts = tf.strings.unsorted_segment_join(segments.before[:, None] + parts, text_index, batch)
     lengths = tf.cast(found["lengths"], tf.float32)
     log_probs, total_lengths = (
-        tf.math.unsorted_segment_sum(column, row, batch)
+        tf.math.unsorted_segment_sum(column, text_index, batch)
         for column in (found.pop("scores") * lengths**length_penalty, lengths)
     )
     scores = log_probs / tf.maximum(total_lengths, 1.0) ** length_penalty
@@ -210,37 +208,39 @@ def joined(
     lengths = found.pop("lengths")
     for name, column in found.items():
         if column.shape.rank == 3:
-            outputs[name] = _concatenated(column, lengths, row, batch)
+            outputs[name] = _concatenated(column, lengths, text_index, batch)
         else:
-            outputs[name] = any_of_text(column, row, batch) & exists
+            outputs[name] = any_of_text(column, text_index, batch) & exists
     # Second-best translations may sum to the better score, since long segments weigh more.
     order = tf.argsort(outputs["scores"], direction="DESCENDING", stable=True)
     outputs = {name: tf.gather(column, order, batch_dims=1) for name, column in outputs.items()}
-    return outputs, tf.gather(parts, tf.gather(order, row), batch_dims=1)
+    return outputs, tf.gather(parts, tf.gather(order, text_index), batch_dims=1)
 
 
-def _concatenated(column, lengths, row, batch):
+def _concatenated(column, lengths, text_index, batch):
     """Values `[segments, n_best, length]`, concatenated for each text and padded."""
     segments, n_best, length = tf.unstack(tf.shape(column))
     flat = tf.reshape(column, (segments * n_best, length))
     ragged = tf.RaggedTensor.from_tensor(flat, tf.reshape(lengths, (-1,)))
     # The hypotheses of a text are rows one after another; of each all segments go together.
-    hypothesis = tf.reshape(row[:, None] * n_best + tf.range(n_best), (-1,))
+    hypothesis = tf.reshape(text_index[:, None] * n_best + tf.range(n_best), (-1,))
     order = tf.argsort(hypothesis, stable=True)
     ragged, hypothesis = tf.gather(ragged, order), tf.gather(hypothesis, order)
     rows = group_by_text(ragged, hypothesis, batch * n_best).to_tensor()
     return tf.reshape(rows, (batch, n_best, tf.shape(rows)[1]))
 
 
-def any_of_text(column: tf.Tensor, row: tf.Tensor, batch: tf.Tensor) -> tf.Tensor:
+def any_of_text(column: tf.Tensor, text_index: tf.Tensor, batch: tf.Tensor) -> tf.Tensor:
     """True for a text if a boolean column `[segments, ...]` is, for one of its segments."""
-    return tf.math.unsorted_segment_max(tf.cast(column, tf.int32), row, batch) > 0
+    return tf.math.unsorted_segment_max(tf.cast(column, tf.int32), text_index, batch) > 0
 
 
-def group_by_text(ragged: tf.RaggedTensor, row: tf.Tensor, batch: tf.Tensor) -> tf.RaggedTensor:
-    """Ragged `[batch, (tokens)]` from that of segments; `row` says the texts, ascending."""
-    row = tf.gather(row, ragged.value_rowids())
-    return tf.RaggedTensor.from_value_rowids(ragged.flat_values, row, tf.cast(batch, row.dtype))
+def group_by_text(
+    ragged: tf.RaggedTensor, text_index: tf.Tensor, batch: tf.Tensor
+) -> tf.RaggedTensor:
+    """Ragged `[batch, (tokens)]` from that of segments; `text_index` says the texts, ascending."""
+    rows = tf.gather(text_index, ragged.value_rowids())
+    return tf.RaggedTensor.from_value_rowids(ragged.flat_values, rows, tf.cast(batch, rows.dtype))
 
 
 def blank_rows(ragged: tf.RaggedTensor, which: tf.Tensor) -> tf.RaggedTensor:

@@ -61,7 +61,8 @@ class SearchOptions:
         minimum=1,
     )
     length_penalty: float = option(
-        "Exponent of the length in the score, log_prob / length ** length_penalty, from 0 to 5. "
+        "Exponent of the length in the score, (log_prob - word_penalty * length) / length ** "
+        "length_penalty, from 0 to 5. "
         "The length counts the end token; the log-probability includes the repetition penalty.",
         1.0,
         minimum=0,

@@ -167,6 +167,13 @@ class BaseTokenizer(abc.ABC):
             return self._language_column(tf.convert_to_tensor(codes))
         return tf.constant([self.forced], tf.int32) if self.forced else None
 
+    def special_counts(self) -> tuple[int, int]:
+        """The numbers of special ids that `source_ids` and `target_ids` add, in any language."""
+        nothing = self.pieces(tf.constant([""]))
+        codes = [tf.constant([code]) for code in self.languages[:1]] * 2
+        sides = self.source_ids(nothing, *codes), self.target_ids(nothing, *codes[1:])
+        return tuple(int(ids.row_lengths()[0]) for ids in sides)
+
     @abc.abstractmethod
     def text(self, ids: tf.RaggedTensor) -> tf.Tensor:
         """Text from ids; special ids are left out.

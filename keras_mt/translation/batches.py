@@ -1,7 +1,6 @@
 """Lists of texts of any length, run in batches side by side; without TensorFlow."""
 
 import os
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -14,8 +13,6 @@ from keras_mt.errors import InputError
 _BATCH_TEXTS = 256
 _BATCH_BYTES = 64 * 512
 _LEAST_BATCH = 32  # The minimum texts of a batch when several run side by side.
-_SHOWN_BYTES = 60  # Of a text that memory does not suffice for.
-_LONG_LIST = 1024  # Texts for which a notebook shows a progress bar.
 
 
 def run_in_batches(
@@ -28,7 +25,9 @@ def run_in_batches(
     """
     columns = {name: [text.encode() for text in texts] for name, texts in columns.items()}
     lengths = [max(map(len, row)) for row in zip(*columns.values(), strict=True)]
-    cores = _cores()
+    cores = os.cpu_count() or 1
+    if hasattr(os, "sched_getaffinity"):  # Not on macOS.
+        cores = len(os.sched_getaffinity(0))
     most = min(_BATCH_TEXTS, max(_LEAST_BATCH, -(-len(lengths) // cores)))  # One for each core.
     batches = _batches(lengths, most)
 
@@ -37,7 +36,7 @@ def run_in_batches(
             return function(**{name: [texts[i] for i in batch] for name, texts in columns.items()})
         except MemoryError:
             text = next(iter(columns.values()))[batch[0]]
-            beginning = text[:_SHOWN_BYTES].decode("utf-8", "replace")
+            beginning = text[:60].decode("utf-8", "replace")
             raise InputError(
                 f"The text of {len(text):,} bytes that begins with {beginning!r} needs more memory "
                 f"than there is, with {len(batch) - 1:,} others that are no longer: take a smaller "
@@ -45,16 +44,13 @@ def run_in_batches(
             ) from None
 
     rows = [None] * len(lengths)
-    progress = _progress(len(lengths))
     pool = ThreadPoolExecutor(cores)
     try:
         for batch, outputs in zip(batches, pool.map(run, batches), strict=True):
             for row, i in enumerate(batch):
                 rows[i] = {name: array[row] for name, array in outputs.items()}
-            progress.update(len(batch))
     finally:  # Ctrl-C does not wait for TensorFlow.
         pool.shutdown(wait=False, cancel_futures=True)
-        progress.close()
     return rows
 
 
@@ -67,17 +63,3 @@ def _batches(lengths, most):
         batches.append(order[start : start + size])
         start += size
     return batches
-
-
-def _cores():
-    if hasattr(os, "sched_getaffinity"):  # Not on macOS.
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
-
-
-def _progress(total):
-    """A progress bar for long lists, in notebooks only; the command has its own."""
-    from tqdm.auto import tqdm
-
-    shown = total >= _LONG_LIST and "ipykernel" in sys.modules
-    return tqdm(total=total, unit=" texts", disable=not shown)

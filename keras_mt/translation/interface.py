@@ -1,7 +1,6 @@
 """The base class of all translators from strings to strings; without TensorFlow."""
 
 import abc
-import dataclasses
 import functools
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
@@ -21,7 +20,6 @@ from keras_mt.translation.results import (
     as_alignment,
     as_outcome,
     as_results,
-    as_str,
     by_hypothesis,
 )
 
@@ -51,7 +49,7 @@ class BaseTranslator(abc.ABC):
     supports_alignment: bool  # Whether the model has attention weights for `align`.
     supports_confidence: bool = True
     supports_scores: bool = True  # Whether it scores given translations.
-    _pair: Sequence[str] = ()  # The languages of its shortlist, the only possible ones.
+    _codes: Sequence[Sequence[str]] = (), ()  # Those of `languages` that each side may have.
 
     def __call__(
         self,
@@ -73,15 +71,16 @@ class BaseTranslator(abc.ABC):
             from keras_mt.translation.tensors import translated_tensor  # It imports TensorFlow.
 
             return translated_tensor(self.hypotheses, texts, self.options.n_best, **columns)
-        results = self.hypotheses(texts, **columns)
-        if one := isinstance(texts, str):
-            results = Results([results], {})
-        for i, reason in results.refusals.items():
+        found = self.hypotheses(texts, **columns)
+        if isinstance(texts, str):
+            return self._texts_of(found)
+        for i, reason in found.refusals.items():
             raise InputError(f"texts[{i}] is refused: {reason}")
-        translations = [[hypothesis.text for hypothesis in several] for several in results]
-        if self.options.n_best == 1:
-            translations = [several[0] for several in translations]
-        return translations[0] if one else translations
+        return [self._texts_of(hypotheses) for hypotheses in found]
+
+    def _texts_of(self, hypotheses):
+        texts = [hypothesis.text for hypothesis in hypotheses]
+        return texts[0] if self.options.n_best == 1 else texts
 
     def hypotheses(
         self,
@@ -97,30 +96,21 @@ class BaseTranslator(abc.ABC):
         """The `n_best` translations of each text with their scores.
 
         Terms and kept spans are put in the places of what became of them; a prefix stays as it is.
-        Scores, tokens and confidence are those before that. Hypotheses that are equal then are
-        listed once.
-
-        An export takes no prefixes and gives no token scores. It gives a confidence only if it was
-        exported with `confidence=True`.
+        Hypotheses that are equal then are listed once. An export takes no prefixes and gives no
+        token scores, and a confidence only if it was exported with `confidence=True`.
 
         Args:
             texts: A str or a list of str. Those that are a `keras_mt.text.Fragment` have inline
                 elements, which are put around what the words became: so are the hypotheses' texts.
-            prefixes: What each translation must begin with, of the same type, or None. A text that
-                is translated in parts (lines, sentences) takes that of its first part.
             token_scores: Whether to fill in the hypotheses' `tokens`.
-            source_language, target_language: As in a call.
             confidence: Whether to fill in `mean_log_prob`, `worst_token` and `warnings`.
-            glossary: As in a call.
-            markup: "html" if texts that are plain str are fragments of HTML (see
-                `keras_mt.text.Source`): their plain texts are translated, and the elements put
-                around what the words became. None for plain texts.
+            prefixes, source_language, target_language, glossary, markup: As in a call.
 
         Returns:
-            For a str a list of `Hypothesis`, best first (fewer than `n_best` if the search finds no
-            more); for a list `Results` of such lists. A text is refused if a line is too long, if
-            its prefix is longer than the model's limit, if both it and its prefix have several
-            lines or sentences, or if the model's probabilities are not finite.
+            For a str a list of `Hypothesis`, best first; for a list `Results` of such lists. A text
+            is refused if a line is too long, if its prefix is longer than the model's limit, if
+            both it and its prefix have several lines or sentences, or if the model's probabilities
+            are not finite.
 
         Raises:
             ValueError: If a str is refused, an argument has the wrong type, lists differ in length,
@@ -135,13 +125,16 @@ class BaseTranslator(abc.ABC):
         self._check_asked(prefixes, **flags)
         columns = {"texts": texts, "prefixes": prefixes}
         one, requests = self._requests(columns, source_language, target_language, glossary, markup)
-        outcomes = {}  # Each request has a `Source` of its own, and is a key by that.
-        for with_attention in (False, True):
-            some = [x for x in requests if x.source.needs_alignment == with_attention]
-            search = self._search_and_align if with_attention else self._search
-            outcomes |= zip(some, search(some, **flags), strict=True)
+        outcomes = dict.fromkeys(requests)  # Each has a `Source` of its own, and is a key by that.
+        for name in ("translate", "align"):
+            some = [request for request in requests if self._function_for(request) == name]
+            outcomes |= zip(some, self._run(name, some, **flags), strict=True)
         score = functools.partial(self._run, "score") if self.supports_scores else None
-        return as_results(one, placed(requests, [outcomes[x] for x in requests], score))
+        return as_results(one, placed(outcomes, score))
+
+    def _function_for(self, request):
+        is_aligned = request.source.needs_alignment and self.supports_alignment
+        return "align" if is_aligned else "translate"
 
     def align(
         self,
@@ -153,9 +146,9 @@ class BaseTranslator(abc.ABC):
         """The attention of each token of a translation over the tokens of its source.
 
         For a Transformer, it is the cross-attention of its `alignment_head`, or, without one, the
-        mean of those of the last decoder block. Without a target, the source is translated in
-        segments, as by a call. If both sides have the same number of lines, they are aligned line
-        by line. Each segment or line ends with the end token, and attends only to its own source.
+        mean of those of the last decoder block. If both sides have the same number of lines, they
+        are aligned line by line. Each line, and each segment of the translator's own translation,
+        ends with the end token, and attends only to its own source.
 
         Args:
             source: A str or a list of str.
@@ -182,8 +175,10 @@ class BaseTranslator(abc.ABC):
         if name == "align" and not self.supports_alignment:
             raise InputError("The model has no attention to align by.")
         one, requests = self._requests(columns, source_language, target_language)
-        rows = zip(self._run(name, requests), requests, strict=True)
-        outcomes = [row if isinstance(row, str) else as_result(row, x) for row, x in rows]
+        outcomes = [
+            row if isinstance(row, str) else as_result(by_hypothesis(row)[0], request)
+            for row, request in zip(self._run(name, requests), requests, strict=True)
+        ]
         return as_results(one, outcomes)
 
     def _requests(
@@ -193,39 +188,31 @@ class BaseTranslator(abc.ABC):
 
         The columns are the texts and what is given of translations, by their names in errors.
         """
-        one, (texts, targets) = as_columns(columns)
-        languages = [
-            self._languages(name, given, len(texts))
-            for name, given in zip(LANGUAGES, (source_language, target_language), strict=True)
-        ]
-        sources = [None] * len(texts)
+        one, (texts, others) = as_columns(columns)
+        given = source_language, target_language
+        languages = [self._languages(side, given[side], len(texts)) for side in (0, 1)]
+        sources, field = [None] * len(texts), "target"
         if "texts" in columns:
-            sources = self._sources(texts, glossary, markup)
-        return one, list(map(Request, texts, targets, *languages, sources))
+            sources, field = self._sources(texts, glossary, markup), "prefix"
+        rows = zip(texts, *languages, sources, others, strict=True)
+        return one, [Request(*row, **{field: other}) for *row, other in rows]
 
-    def _languages(self, name, given, number):
+    def _languages(self, side, given, number):
         """The codes of `number` texts; Nones if there is no choice."""
-        codes = for_each(name, given, number, str, "a code")
-        codes = [code or getattr(self, name) for code in codes]
-        for code in {*codes} or {getattr(self, name)}:
-            self._check_language(name, code)
+        name = LANGUAGES[side]
+        default = getattr(self, name)
+        codes = [code or default for code in for_each(name, given, number, str, "a code")]
+        for code in {*codes} or {default}:
+            check_language(name, code, self._codes[side])
         return codes
 
-    def _check_language(self, name, code):
-        only = self._pair[LANGUAGES.index(name)] if self._pair else None
-        if only and code not in (None, only):
-            raise InputError(
-                f"{name} must be {only!r}: the shortlist was learned for {' to '.join(self._pair)} "
-                f"alone. Leave the shortlist out for other languages. Received: {name}={code!r}"
-            )
-        check_language(name, code, self.languages)
-
-    def _set_languages(self, languages, source_language, target_language, pair=()):
-        """Sets the known languages, the default ones, and a shortlist's, the only possible ones."""
-        self.languages, self._pair = pair or languages, pair
-        for name, code in zip(LANGUAGES, (source_language, target_language), strict=True):
+    def _set_languages(self, languages, pair, defaults):
+        """Sets the languages, those of a shortlist's pair alone if there is one, and defaults."""
+        self.languages = pair or languages
+        self._codes = [[code] for code in pair] or [self.languages] * 2
+        for name, code, known in zip(LANGUAGES, defaults, self._codes, strict=True):
             if code is not None:
-                self._check_language(name, code)
+                check_language(name, code, known)
             setattr(self, name, code)
 
     def _sources(self, texts, glossary, markup):
@@ -236,15 +223,15 @@ class BaseTranslator(abc.ABC):
             raise InputError(f"{given} needs a model with attention, to place the elements by.")
         if markup not in ("html", None):
             raise InputError(f"markup must be 'html', or None for plain text. Received: {markup!r}")
-        kept = self.options.keep if self.supports_alignment or self.supports_scores else ()
+        can_place = self.supports_alignment or self.supports_scores
+        kept = self.options.keep if can_place else ()
         sources = []
         glossaries = for_each("glossary", glossary, len(texts), Glossary, EXPECTED)
         for text, own in zip(texts, glossaries, strict=True):
             terms = self.glossary if own is None else own
             self._check_glossary(terms)
-            sources.append(
-                Source(text, terms, kept, markup, self.reads_terms, self.trusted_attention)
-            )
+            traits = self.reads_terms, self.trusted_attention
+            sources.append(Source(text, terms, kept, markup, *traits))
         return sources
 
     def _check_asked(self, prefixes, **flags):
@@ -254,57 +241,23 @@ class BaseTranslator(abc.ABC):
                 raise InputError(f"{name} must be True or False. Received: {name}={flag!r}")
 
     def _check_glossary(self, glossary):
-        """Refuses what is no glossary, and one that could not be heeded."""
+        """Refuses what is no glossary, and one whose terms could not be placed."""
         check_glossary(glossary)
-
-    def _search(self, requests, **flags) -> list[list[dict[str, Any]] | str]:
-        """The outputs of a search for each hypothesis of requests, or why one is refused."""
-        rows = self._run("translate", requests, **flags)
-        return [row if isinstance(row, str) else by_hypothesis(row) for row in rows]
-
-    def _search_and_align(self, requests, **flags) -> list[list[dict[str, Any]] | str]:
-        """The outputs of `_search` and those of `align`, if the model has attention."""
-        if not self.supports_alignment:
-            return self._search(requests, **flags)
-        # Without a target `align` finds the best translation, and aligns it segment by segment,
-        # which a given target may not be: it may have more sentences, or be over the limit.
-        alone = [x for x in requests if self.options.n_best == 1 and not x.target]
-        own = dict(zip(alone, self._run("align", alone), strict=True))
-        one_call = len(own) == len(requests) and not any(flags.values())
-        if one_call:
-            return [row if isinstance(row, str) else [row] for row in own.values()]
-        outcomes = self._search(requests, **flags)
-        found = [
-            (request, row)
-            for request, rows in zip(requests, outcomes, strict=True)
-            for row in ([] if isinstance(rows, str) else rows)
-        ]
-        given = []
-        for request, row in found:
-            alignment = own.get(request, "")
-            if isinstance(alignment, str) or alignment["translations"] != row["translations"]:
-                given.append((request, row))
-            else:
-                row.update({**alignment, **row})
-        # For a target of "", `align` would find a translation itself.
-        targets = [as_str(row["translations"]) or " " for _, row in given]
-        asked = [
-            dataclasses.replace(request, target=target)
-            for (request, _), target in zip(given, targets, strict=True)
-        ]
-        for (_, row), alignment in zip(given, self._run("align", asked), strict=True):
-            if not isinstance(alignment, str):
-                row.update({**alignment, **row})
-        return outcomes
+        if glossary is not None and not (self.supports_scores or self.supports_alignment):
+            raise InputError(
+                "This export takes no glossary: it has neither of the signatures align and score, "
+                "by which terms are placed. Export the run again, or use the run folder."
+            )
 
     def _run(self, name, requests, **flags) -> list[dict[str, np.ndarray] | str]:
         """The outputs of a function of texts for each request, or why it is refused."""
         limit = self.options.max_line_bytes
         fine = [request for request in requests if request.longest_line <= limit]
         columns = {"text": [request.read for request in fine]}
-        targets = [request.target for request in fine]
-        if name != "translate" or any(targets):
-            columns["prefix" if name == "translate" else "target"] = targets
+        if name != "translate":
+            columns["target"] = [request.target for request in fine]
+        if any(request.prefix for request in fine):
+            columns["prefix"] = [request.prefix for request in fine]
         if self.languages:
             columns |= {side: [getattr(request, side) for request in fine] for side in LANGUAGES}
         rows = iter(run_in_batches(self._function(name, columns, **flags), columns) if fine else [])

@@ -1,77 +1,69 @@
 """Hypotheses with terms, kept spans and markup in their places; without TensorFlow."""
 
 import dataclasses
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
 from keras_mt.text.source import Alignment
 from keras_mt.translation.requests import Request
-from keras_mt.translation.results import Hypothesis, as_alignment, as_hypothesis, as_pieces
-
-
-class _Draft(NamedTuple):
-    """A hypothesis as it was found, and what its spans are placed by."""
-
-    hypothesis: Hypothesis
-    alignment: Alignment | None = None
-    # The requests whose scores say what became of spans: the text itself, and its probes.
-    asked: Sequence[Request] = ()
+from keras_mt.translation.results import (
+    Hypothesis,
+    as_alignment,
+    as_hypothesis,
+    as_pieces,
+    by_hypothesis,
+)
 
 
 def placed(
-    requests: Sequence[Request],
-    outcomes: Sequence[list[dict[str, Any]] | str],
+    outcomes: Mapping[Request, dict[str, Any] | str],
     score: Callable[[list[Request]], list[dict[str, Any] | str]] | None,
 ) -> list[list[Hypothesis] | str]:
     """The hypotheses of requests, from their outputs of a search; why one is refused stays.
 
     `score` gives the outputs of a score of given translations, all at once; None if there is none.
     """
-    drafts = [
-        outcome if isinstance(outcome, str) else [_draft(request, row, score) for row in outcome]
-        for request, outcome in zip(requests, outcomes, strict=True)
+    rows = [
+        (request, row, as_alignment(row))
+        for request, outcome in outcomes.items()
+        if not isinstance(outcome, str)
+        for row in by_hypothesis(outcome)
     ]
-    lists = [several for several in drafts if not isinstance(several, str)]
-    asked = list(
-        dict.fromkeys(one for several in lists for draft in several for one in draft.asked)
+    asked = [_probed(*each) if score else [] for each in rows]
+    every = list(dict.fromkeys(one for several in asked for one in several))
+    pieces = (
+        [[] if isinstance(row, str) else as_pieces(row) for row in score(every)] if every else []
     )
-    rows = score(asked) if asked else []
-    pieces = [[] if isinstance(row, str) else as_pieces(row) for row in rows]
-    scored = dict(zip(asked, pieces, strict=True))
-    return [
-        several if isinstance(several, str) else _hypotheses(request, several, scored)
-        for request, several in zip(requests, drafts, strict=True)
-    ]
-
-
-def _draft(request, row, score):
-    hypothesis, source = as_hypothesis(row), request.source
-    if source.is_plain:
-        return _Draft(hypothesis)
-    alignment = as_alignment(row)
-    probes = source.probes(hypothesis.text, alignment) if score else []
-    asked = [
-        dataclasses.replace(request, text=text, target=hypothesis.text, source=None)
-        for text in ([source.text, *probes] if probes else [])
-    ]
-    return _Draft(hypothesis, alignment, asked)
-
-
-def _hypotheses(request, drafts, scored):
-    """The hypotheses of a request; of those that are equal now, the first."""
-    if request.source.is_plain:
-        return [draft.hypothesis for draft in drafts]
-    found = {}
-    for hypothesis, alignment, asked in drafts:
-        falls = _falls(alignment, [scored[one] for one in asked])
-        text, spans = request.source.translated(hypothesis.text, *falls, request.target)
-        found.setdefault(text, hypothesis._replace(text=text, placed=spans))
+    scored = dict(zip(every, pieces, strict=True))
+    found = {x: outcome if isinstance(outcome, str) else [] for x, outcome in outcomes.items()}
+    for (request, row, alignment), own in zip(rows, asked, strict=True):
+        hypothesis, source = as_hypothesis(row), request.source
+        if not source.is_plain:
+            falls = _falls(alignment, [scored[one] for one in own])
+            text, spans = source.translated(hypothesis.text, *falls, request.prefix)
+            hypothesis = hypothesis._replace(text=text, placed=spans)
+            if text in [other.text for other in found[request]]:  # They are equal now.
+                continue
+        found[request].append(hypothesis)
     return list(found.values())
 
 
-def _falls(alignment, scored):
+def _probed(request, row, alignment) -> list[Request]:
+    """The requests whose scores say what became of spans: the text itself, and its probes."""
+    source = request.source
+    target = as_hypothesis(row).text
+    probes = [] if source.is_plain else source.probes(target, alignment)
+    return [
+        dataclasses.replace(request, text=text, target=target, prefix="", source=None)
+        for text in ([source.text, *probes] if probes else [])
+    ]
+
+
+def _falls(
+    alignment: Alignment | None, scored: Sequence[list[tuple[str, float]]]
+) -> tuple[Alignment | None, list[np.ndarray]]:
     """A translation's alignment, and by how much its pieces are less probable given each probe.
 
     `scored` has its pieces with their log-probabilities given the text itself, and then each probe.

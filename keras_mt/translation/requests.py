@@ -13,22 +13,23 @@ from keras_mt.text.source import Source
 class Request:
     """A text, what is given of its translation, and their languages.
 
-    `target` is what its translation begins with, or all of a given translation. The languages are
-    None where the model has no choice. `source` has what is to be put into its translation.
+    `prefix` is what its translation begins with, `target` all of a given translation. The languages
+    are None where the model has no choice. `source` has what is to be put into its translation.
     """
 
     text: str
-    target: str = ""
     source_language: str | None = None
     target_language: str | None = None
     source: Source | None = None
+    prefix: str = ""
+    target: str = ""
 
     @property
     def read(self) -> str:
         """The text that the model reads."""
         if self.source is None:
             return self.text
-        return "" if self.source.passes and not self.target else self.source.text
+        return "" if self.source.passes and not self.prefix else self.source.text
 
     @property
     def longest_line(self) -> int:

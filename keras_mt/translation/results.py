@@ -4,6 +4,8 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from keras_mt.errors import InputError
 from keras_mt.options import NO_HYPOTHESIS
 from keras_mt.text.replacing import Placed
@@ -11,6 +13,8 @@ from keras_mt.text.source import Alignment
 
 _DIVERGED = "the model gives no finite probabilities."
 _NO_ALIGNMENT = f"a line is over the model's limit of tokens, or {_DIVERGED}"
+# The outputs of the graph that are measures of confidence.
+MEASURES = "mean_log_probs", "worst_log_probs", "worst_tokens", "loops", "length_mismatch"
 
 
 class Hypothesis(NamedTuple):
@@ -20,22 +24,21 @@ class Hypothesis(NamedTuple):
 
     Attributes:
         text: The translation, str.
-        score: log_prob / length ** length_penalty, where the log-probability includes the
-            `repetition_penalty`.
+        score: (log_prob - word_penalty * length) / length ** length_penalty, where the
+            log-probability includes the `repetition_penalty`.
         tokens: Its pieces with the end, each with its log-probability, if asked for; else None.
-            Tokens that were forced (a language, the end by `force_end`) have theirs too, which the
-            score leaves out.
-        mean_log_prob: With `confidence`, the mean log-probability of its tokens with the end,
-            whatever the length penalty of the score; else None.
+            Forced tokens (a language, the end by `force_end`) have theirs too, which the score
+            leaves out.
+        mean_log_prob: With `confidence`, the mean log-probability of its tokens with the end; else
+            None.
         worst_token: With `confidence`, the least probable piece and its log-probability; None for
             an empty translation.
         warnings: With `confidence`, a tuple that may hold "loop", if a sequence of tokens repeats
             over and over, and none in the source does; and "length", if the longer of source and
-            translation has more than twice the tokens of the shorter plus five. Each line, and each
-            sentence that is translated by itself, is checked by itself.
-        placed: A `keras_mt.text.Placed` for each term and kept span that was put into the text: its
-            source, what stands for it, and a warning where its place is doubtful, or None. Scores,
-            tokens and confidence are those before that.
+            translation has more than twice the tokens of the shorter plus five. Each part that is
+            translated by itself is checked by itself.
+        placed: A `keras_mt.text.Placed` for each term and kept span that was put into the text.
+            Scores, tokens and confidence are those before that.
 
     Example:
 
@@ -111,13 +114,15 @@ def as_outcome(row: Mapping[str, Any]) -> Mapping[str, Any] | str:
     if "refused" in row:
         return as_str(row["refused"]) or row
     if "target_lengths" in row:
-        return row if row["target_lengths"] else _NO_ALIGNMENT
+        return row if np.any(row["target_lengths"]) else _NO_ALIGNMENT
     is_found = "translations" not in row or row["scores"].max() > NO_HYPOTHESIS
     return row if is_found else f"{_DIVERGED} Has its training diverged?"
 
 
 def by_hypothesis(row: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The outputs of a search for one text, those of each hypothesis that it has."""
+    """The outputs for one text, those of each hypothesis that it has."""
+    if np.ndim(row.get("scores", 0.0)) == 0:  # Of a score, or of the best one alone.
+        return [row]
     places = [k for k, score in enumerate(row["scores"]) if score > NO_HYPOTHESIS]
     return [{name: x[k] for name, x in row.items() if name != "refused"} for k in places]
 
@@ -153,9 +158,7 @@ def as_alignment(row: Mapping[str, Any]) -> Alignment | None:
         list(map(as_str, row[f"{side}_tokens"][: row[f"{side}_lengths"]]))
         for side in ("source", "target")
     )
-    has_attention = "attention" in row
-    attention = row["attention"][: len(target), : len(source)] if has_attention else None
-    return Alignment(source, target, attention)
+    return Alignment(source, target, row["attention"][: len(target), : len(source)])
 
 
 def as_str(text: bytes) -> str:

@@ -22,8 +22,7 @@ _TOGETHER = "align", "score"
 class SavedModel:
     """The signatures of an export, each of which is read when it is first run.
 
-    `inputs` and `outputs` have the names of each signature's tensors, and `n_best` is the number of
-    translations of a text.
+    `inputs` and `outputs` are the names of tensors, by signature and key.
     """
 
     def __init__(self, version: Path):
@@ -32,8 +31,6 @@ class SavedModel:
         signatures = _meta_graph(version).signature_def
         self.inputs = {name: _names(each.inputs) for name, each in signatures.items()}
         self.outputs = {name: _names(each.outputs) for name, each in signatures.items()}
-        translations = signatures["serving_default"].outputs["translations"]
-        self.n_best = translations.tensor_shape.dim[1].size
 
     def run(self, name: str, **columns: Sequence[bytes]) -> dict[str, np.ndarray]:
         """The outputs of a signature for columns of UTF-8, by the names of its inputs."""
@@ -75,13 +72,10 @@ def _meta_graph(version):
         (meta_graph,) = saved_model_pb2.SavedModel.FromString(path.read_bytes()).meta_graphs
     except (DecodeError, ValueError):
         raise InputError(f"{path} is damaged: export the run again.") from None
-    if not any(
-        "text" in signature.inputs and {"translations", "scores"} <= {*signature.outputs}
-        for signature in meta_graph.signature_def.values()
-    ):
+    if not {"translations", "scores"} <= {*meta_graph.signature_def["serving_default"].outputs}:
         raise InputError(
-            f"{path} is not an export of keras_mt: no signature takes text and gives translations "
-            "and scores."
+            f"{path} is not an export of keras_mt: its serving_default gives no translations and "
+            "scores."
         )
     return meta_graph
 

@@ -44,9 +44,8 @@ class Translator(BaseTranslator):
         tokenizer: The `keras_mt.Tokenizer`, or another `keras_mt.text.BaseTokenizer`, that the
             model was trained with.
         shortlist: A `Shortlist` of the tokens that translations may hold, which saves the logits of
-            all others; None for no such limit. Scores and alignments of given translations are
-            computed without it. It does not go with a `temperature`, and leaves a model of
-            several languages only the pair that it was learned for.
+            all others; None for no such limit. It does not go with a `temperature`, and leaves a
+            model of several languages only the pair that it was learned for.
         glossary: A `keras_mt.Glossary`, whose terms translations hold for those of their sources,
             for calls that give none; also an attribute.
         {options}
@@ -54,33 +53,31 @@ class Translator(BaseTranslator):
     Attributes:
         options: The options, `keras_mt.options.TranslationOptions`.
         source_language, target_language: For a model of several languages, the default codes of
-            the languages to translate from and into, for calls that give none.
-        card: Fields for the model card of exports, a dict; `load` fills it from the run's
-            configuration and its last measurement of BLEU.
+            the languages to translate from and into.
+        card: Fields for the model card of exports, a dict; `load` fills it.
 
     Call arguments:
         texts: A str, a list of str, or a string tensor `[batch]`.
-        prefixes: What each translation must begin with, of the same type as `texts`, or None.
+        prefixes: What each translation must begin with, of the same type as `texts`, or None. A
+            text that is translated in parts (lines, sentences) takes that of its first part.
         source_language, target_language: For a model of several languages: one code for all texts,
             or a list with one for each (for a tensor of texts, a string tensor `[batch]`). None, or
             "", means the translator's default.
         glossary: A `keras_mt.Glossary` in place of the translator's own, or a list with one for
             each text; None for its own.
         markup: "html" if the texts are fragments of HTML, whose elements are put around what their
-            words became (see `hypotheses`).
+            words became (see `keras_mt.text.Source`).
 
     Returns:
         For a str a str, for a list a list of str; with `n_best` > 1 a list of str and a list of
         lists of str, best first. For a tensor a string tensor `[batch, n_best]`, in a
         `tf.data.Dataset` too: the graph then calls Python, and cannot be saved (`export` writes one
-        that can). The translation of an empty string is empty.
+        that can).
 
     Raises:
-        ValueError: If an option is out of range, if model and tokenizer do not match, if an
-            argument has the wrong type, if a language is unknown or missing, or if a text has no
-            translation because its prefix is longer than the model's limit or the model's
-            probabilities are not finite. In a tensor, the row of a text without a translation is
-            empty instead.
+        ValueError: If an option is out of range, model and tokenizer do not match, an argument has
+            the wrong type, a language is unknown or missing, or a text is refused (see
+            `hypotheses`). In a tensor, the row of such a text is empty instead.
 
     Example:
 
@@ -108,8 +105,7 @@ class Translator(BaseTranslator):
         codes = self.options.source_language, self.options.target_language
         if shortlist is not None:
             self._check_shortlist(*codes)
-        pair = shortlist.languages if shortlist else ()
-        self._set_languages(pair or tokenizer.languages, *codes, pair)
+        self._set_languages(tokenizer.languages, shortlist.languages if shortlist else (), codes)
         self._check_glossary(glossary)
         self.glossary = glossary
         self.card: dict[str, Any] = {}
@@ -137,12 +133,6 @@ class Translator(BaseTranslator):
         """Refuses lengths of translations that the models cannot have."""
         limit = self._graph.predictor.max_length
         max_length, min_length = self.options.max_length, self.options.min_length
-        segmenter = self._graph.segmenter
-        if min(segmenter.source_limit, segmenter.target_limit) < 1:
-            raise InputError(
-                "The model's max_length must be at least 2, for a token and the end. "
-                f"Received: {limit}"
-            )
         if max_length is not None and not 1 <= max_length <= limit:
             raise InputError(
                 f"max_length must be at least 1 and at most the model's {limit}. "
@@ -157,18 +147,11 @@ class Translator(BaseTranslator):
     def graph(self, predictor: Predictor, **options: Any) -> TranslationGraph:
         """The functions of string tensors that translate, score and align as this translator does.
 
-        Args:
-            predictor: What they ask instead of the translator's own models.
-            **options: Fields of `TranslationOptions` to change.
-
-        Example:
-
-        >>> from keras_mt.inference import Predictor  # doctest: +SKIP
-        >>> translator.graph(Predictor(translator.models), beam_size=1)  # doctest: +SKIP
+        The `predictor` takes the place of its own; `options` are fields of `TranslationOptions`.
         """
         languages = {name: getattr(self, name) for name in LANGUAGES}
         options = dataclasses.replace(self.options, **{**languages, **options})
-        return TranslationGraph(predictor, self.tokenizer, options, self._pair)
+        return TranslationGraph(predictor, self.tokenizer, options, self._codes)
 
     def _function(self, name, columns, **flags):
         flags = {flag: True for flag, is_set in flags.items() if is_set}
@@ -210,9 +193,6 @@ class Translator(BaseTranslator):
                 the file, which takes the least memory if the model is only exported.
             **options: `beam_size` and the other options of the constructor.
 
-        Returns:
-            A `Translator`.
-
         Raises:
             FileNotFoundError: If a file is missing; the message says which.
             ValueError: If the tokenizers differ, a model's class is unknown, or an option is
@@ -239,13 +219,7 @@ class Translator(BaseTranslator):
 
     @property
     def fingerprint(self) -> str:
-        """A digest of all that its translations and scores depend on.
-
-        Example:
-
-        >>> translator.fingerprint == Translator.load("runs/pt_en").fingerprint  # doctest: +SKIP
-        True
-        """
+        """A digest of all that its translations and scores depend on."""
         arguments, shortlist = self._arguments(), self.shortlist
         if shortlist is not None:
             tables = shortlist.table.tobytes(), shortlist.always.tobytes()
@@ -263,10 +237,7 @@ class Translator(BaseTranslator):
         return digest.hexdigest()
 
     def with_options(self, **options: Any) -> "Translator":
-        """A translator with the same models and other options.
-
-        Args:
-            **options: Options of the constructor; those not given stay as they are.
+        """A translator with the same models, and some options of the constructor changed.
 
         Example:
 
@@ -275,7 +246,9 @@ class Translator(BaseTranslator):
         arguments = self._arguments()
         if options.get("temperature") is not None:
             arguments["beam_size"] = None  # Sampling takes none.
-        return _with_card(self.models, self.tokenizer, {**arguments, **options}, self.card)
+        translator = Translator(self.models, self.tokenizer, **{**arguments, **options})
+        translator.card = self.card
+        return translator
 
     def _arguments(self):
         """The constructor's arguments, but for models and tokenizer."""
@@ -284,7 +257,8 @@ class Translator(BaseTranslator):
 
     def __reduce__(self) -> tuple:
         # Its graph has functions and resources of TensorFlow, which are made anew.
-        return _with_card, (self.models, self.tokenizer, self._arguments(), self.card)
+        made = functools.partial(Translator, **self._arguments())
+        return made, (self.models, self.tokenizer), {"card": self.card}
 
     def score(
         self,
@@ -296,19 +270,11 @@ class Translator(BaseTranslator):
         """Scores given translations: how probable they are under the model.
 
         If both sides have the same number of lines, the lines are scored separately and the
-        log-probabilities are added up.
-
-        Args:
-            sources: A str or a list of str.
-            targets: Of the same type, a translation of each.
-            source_language, target_language: As in a call.
+        log-probabilities are added up. The arguments are those of `align`; targets must be given.
 
         Returns:
             For a str a `Score`, for a list `Results`. A text is refused if a line is too long, or
             if the model's probabilities are not finite.
-
-        Raises:
-            ValueError: As by `hypotheses`.
 
         Example:
 
@@ -328,19 +294,11 @@ class Translator(BaseTranslator):
 
         Words are what white space separates. The attention of a word is the mean of its pieces',
         and that on a word the sum over its pieces. Each target word is linked to the source word
-        that it attends to most.
-
-        Args:
-            source: A str or a list of str.
-            target: Of the same type, a translation of each.
-            source_language, target_language: As in a call.
+        that it attends to most. The arguments are those of `align`.
 
         Returns:
             For a str an int32 NumPy array `[links, 2]`, the source's and the target's index of each
             link, from 0; for a list `Results` of such. A text is refused if a line is too long.
-
-        Raises:
-            ValueError: As by `align`.
 
         Example:
 
@@ -355,9 +313,8 @@ class Translator(BaseTranslator):
         Its signature `serving_default` takes `text`, string `[batch]`, and returns `translations`,
         string `[batch, n_best]`, best first, and `scores`, float32 `[batch, n_best]`. There are
         also `greedy`, greedy search; `score`, log-probabilities of given translations; and `align`,
-        soft alignments, if the model has attention. With these two, glossaries are heeded and spans
-        kept (see `keras_mt.text.Source`). To run, it needs tensorflow and tensorflow_text, but not
-        keras_mt. The write is atomic.
+        translations with soft alignments, if the model has attention. To run, it needs tensorflow
+        and tensorflow_text, but not keras_mt. The write is atomic.
 
         For a model of several languages, each signature also takes `source_language` and
         `target_language`, string `[batch]`: codes, or "" for the translator's default. A row whose
@@ -434,12 +391,6 @@ def _defaults(config, limit, given):
     if options.get("max_length") is not None:  # Fine-tuning may have lowered the limit.
         options["max_length"] = min(as_integer("max_length", options["max_length"]), limit)
     return options
-
-
-def _with_card(models, tokenizer, arguments, card):
-    translator = Translator(models, tokenizer, **arguments)
-    translator.card = card
-    return translator
 
 
 documented(Translator, TranslationOptions)

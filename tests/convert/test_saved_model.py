@@ -65,13 +65,12 @@ def specs(tensors):
             "align",
             {"text": TEXT, "target": TEXT},
             {
-                "translations": TEXT,
-                "scores": FLOAT,
-                "source_tokens": ("string", [None, None]),
-                "source_lengths": INT,
-                "target_tokens": ("string", [None, None]),
-                "target_lengths": INT,
-                "attention": ("float32", [None, None, None]),
+                **TRANSLATIONS,
+                "source_tokens": ("string", [None, 2, None]),
+                "source_lengths": ("int32", [None, 2]),
+                "target_tokens": ("string", [None, 2, None]),
+                "target_lengths": ("int32", [None, 2]),
+                "attention": ("float32", [None, 2, None, None]),
             },
         ),
     ],
@@ -114,7 +113,8 @@ def test_align_is_the_translators_row_by_row(functions, small, sources):
     given = ["", "the book is on the table", "", "one\ntwo", "a word"]
     lines, long = f"{sources[2]}\n\n{sources[3]}", "palavra " * 500
     texts = [f"{sources[0]} {sources[4]}\n{sources[5]}", sources[1], "", lines, long]
-    outputs = run(functions["align"], text=texts, target=given)
+    every = run(functions["align"], text=texts, target=given)
+    outputs = {name: array[:, 0] for name, array in every.items()}
     for row, (text, target) in enumerate(zip(texts[:4], given, strict=False)):
         pieces, target_pieces, attention = small.align(text, target or None)
         rows, columns = attention.shape
@@ -125,9 +125,14 @@ def test_align_is_the_translators_row_by_row(functions, small, sources):
         assert not any(outputs["source_tokens"][row][columns:])
         np.testing.assert_allclose(outputs["attention"][row][:rows, :columns], attention, atol=1e-5)
         assert outputs["attention"][row].sum() == pytest.approx(rows, abs=1e-4)
-    own = small.hypotheses(texts[0])[0]
+    own, second = small.hypotheses(texts[0])
     assert outputs["translations"][0].decode() == own.text
+    assert every["translations"][0, 1].decode() == second.text
     np.testing.assert_allclose(outputs["scores"], [own.score, 0, 0, 0, -1e9], atol=1e-4)
+    np.testing.assert_allclose(every["scores"][:, 1], [second.score, *[-1e9] * 4], atol=1e-4)
+    assert every["target_lengths"][:, 1].tolist() == [*every["target_lengths"][:1, 1], 0, 0, 0, 0]
+    attention = every["attention"][0, 1][: every["target_lengths"][0, 1]]
+    np.testing.assert_allclose(attention.sum(axis=1), 1, atol=1e-5)
     assert outputs["translations"][1].decode() == given[1]
     assert outputs["target_lengths"][2] == outputs["source_lengths"][2] == 1  # The end alone.
     assert outputs["target_lengths"][4] == outputs["source_lengths"][4] == 0  # Refused.
@@ -155,9 +160,11 @@ def test_every_signature_of_a_model_that_reads_terms_reads_them(eager, load):
     np.testing.assert_allclose(scored["token_log_probs"][0], log_probs, atol=1e-4)
     aligned = run(functions["align"], text=text, target=["the book"])
     assert (
-        aligned["source_tokens"][0].tolist() == tokenizer.id_to_string(source[0]).numpy().tolist()
+        aligned["source_tokens"][0, 0].tolist()
+        == tokenizer.id_to_string(source[0]).numpy().tolist()
     )
-    np.testing.assert_allclose(aligned["attention"], model.attention(source, inputs), atol=1e-5)
+    expected = model.attention(source, inputs)
+    np.testing.assert_allclose(aligned["attention"][:, 0], expected, atol=1e-5)
 
 
 @pytest.mark.parametrize("which", ["served", pytest.param("signatures", marks=pytest.mark.long)])
@@ -309,7 +316,7 @@ def test_an_export_never_overwrites_and_leaves_nothing_half_done(translator, tmp
         (lambda pb: tf.saved_model.save(tf.Module(), str(pb.parent)), "is not an export of keras"),
         (
             lambda pb: (pb.parent / "assets.extra" / "model_card.json").write_text("{"),
-            r"model_card.json is not JSON",
+            r"model_card.json must be as the export wrote it",
         ),
     ],
 )

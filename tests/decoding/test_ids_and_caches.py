@@ -57,7 +57,7 @@ def test_ids_that_coincide_are_told_apart(ids, forced):
         beam_size=130,
         n_best=7,
         prefix=tf.constant([forced] * rows, tf.int32) if forced else None,
-        forced_length=[len(forced)] * rows if forced else None,
+        forced_length=len(forced),
         **ids,
     )
     for row, (own, length) in enumerate(zip(listed(found), lengths, strict=True)):

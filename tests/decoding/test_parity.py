@@ -137,7 +137,7 @@ def test_a_search_stops_where_its_peer_does(random_model, case):
         random_model.start_decoding(sources, options["beam_size"]),
         tf.fill([count], 12),
         prefix=None if forced is None else [[forced]] * count,
-        forced_length=None if forced is None else [1] * count,
+        forced_length=int(forced is not None),
         **options,
     )
     tokens = found.tokens.numpy()

@@ -39,10 +39,21 @@ def blocks(predictor, tokenizer, source, target):
 
 def test_attention_is_that_of_each_segment_alone(graph, sources):
     texts = [f"{sources[0]} {sources[1]}\n\n{sources[2]}", sources[3], "", LONG]
-    found = run(graph.align, texts, [""] * 4)
+    every = run(graph.align, texts, [""] * 4)
+    assert every["attention"].shape[:2] == (4, 3)
+    for place in (0, 2):
+        found = {name: x[:, place] for name, x in every.items() if name != "refused"}
+        check_attention(graph, found)
+    assert found["source_tokens"][3].tolist().count(b"</s>") > 1
+
+
+def check_attention(graph, found):
     for i, translation in enumerate(found["translations"]):
         source = found["source_tokens"][i][: found["source_lengths"][i]].tolist()
         length = found["target_lengths"][i]
+        if not length:
+            assert not any(source) and not translation
+            continue
         target = found["target_tokens"][i][:length].tolist()
         words = b"".join(piece for piece in target if piece != b"</s>")
         words = words.decode().replace("▁", " ")
@@ -57,14 +68,16 @@ def test_attention_is_that_of_each_segment_alone(graph, sources):
             part[:] = 0
             row, column = rows, columns
         assert (row, column) == (length, len(source)) and not attention.any()
-    assert found["source_tokens"][3].tolist().count(b"</s>") > 1
 
 
-def test_what_is_aligned_is_the_best_translation(graph, sources):
-    plain = run(graph.translate, sources[:4])
-    best = run(graph.align, sources[:4], [""] * 4)
-    np.testing.assert_array_equal(best["translations"], plain["translations"][:, 0])
-    np.testing.assert_array_equal(best["scores"], plain["scores"][:, 0])
+def test_what_is_aligned_is_what_is_translated(graph, sources):
+    flags = {"token_scores": True, "confidence": True}
+    prefixes = ["The book", "", "A", ""]
+    plain = run(graph.translate, sources[:4], prefixes, **flags)
+    aligned = run(graph.align, sources[:4], [""] * 4, prefixes, **flags)
+    assert {"mean_log_probs", "loops", "tokens", "log_probs", "refused"} < plain.keys()
+    for name, expected in plain.items():
+        np.testing.assert_array_equal(aligned[name], expected)
 
 
 def test_scores_are_the_searchs_own(load, sources):
@@ -90,7 +103,7 @@ def test_sentences_go_apart_where_a_line_has_as_many(load, sources, name):
         translator = load(split_sentences=split)
         graph = translator.graph(Predictor(translator.models))
         found = run(getattr(graph, name), *(list(side) for side in zip(*pairs, strict=True)))
-        tokens = found["tokens" if name == "score" else "target_tokens"]
+        tokens = found["tokens"] if name == "score" else found["target_tokens"][:, 0]
         assert [row.tolist().count(b"</s>") for row in tokens] == ends
         if split:
             (part,) = {"log_probs", "attention"} & found.keys()

@@ -5,8 +5,8 @@ import tensorflow as tf
 
 import keras_mt
 from keras_mt.alignment import Shortlist
-from keras_mt.inference.predictors import Predictor
-from keras_mt.inference.search import in_batches, search
+from keras_mt.inference import Predictor
+from keras_mt.inference.graph import in_batches
 from keras_mt.options import TranslationOptions
 
 
@@ -21,10 +21,10 @@ def test_a_prefix_may_have_tokens_that_a_shortlist_has_not():
     sizes = {"num_layers": 1, "d_model": 8, "num_heads": 2, "d_ff": 16, "max_length": 24}
     models = [keras_mt.Transformer(40, **sizes) for _ in range(2)]
     shortlist = Shortlist(np.repeat(np.arange(4, 12)[None], 40, axis=0), np.array([3]), "")
-    found = search(
-        Predictor(models, shortlist),
+    found = Predictor(models, shortlist).search(
         Tokens(),
         TranslationOptions(beam_size=3),
+        0,
         tf.constant([[7, 8, 9, 3], [9, 3, 0, 0]]),
         tf.constant([3, 1]),
         tf.constant([False] * 2),

@@ -33,11 +33,10 @@ def test_the_command_runs_an_export_without_keras():
     assert not {"keras", "tensorflow_text", "jax", *above} & modules
 
 
-def test_an_export_without_its_card_keeps_nothing_and_has_no_limit_of_its_own(tmp_path):
+def test_an_export_without_its_card_is_refused_by_name(tmp_path):
     (tmp_path / "saved_model.pb").symlink_to(EXPORT / "1" / "saved_model.pb")
-    translator = ExportedTranslator(tmp_path)
-    assert translator.options.keep == () and translator.options.max_line_bytes > 10**9
-    assert translator.options.n_best == 1
+    with pytest.raises(ValueError, match=r"model_card\.json must be as .*: put it back.*No such"):
+        ExportedTranslator(tmp_path)
 
 
 @pytest.mark.parametrize(

@@ -34,6 +34,7 @@ def test_hypotheses_that_are_equal_then_are_listed_once():
     assert translator("the dog") == ["der Hund", "der Tier"]
     (found,) = translator.hypotheses("the dog", glossary=GLOSSARY, confidence=True)
     assert found.text == "der Köter" and found.score == found.mean_log_prob == -0.5
+    assert [*map(len, translator.searched.values())] == [1, 1]  # The text with a term but once.
 
 
 def test_without_attention_words_are_found_by_probes_scored_at_once():

@@ -94,7 +94,7 @@ class InMemory(ExportedTranslator):
 
 @pytest.mark.parametrize("confidence", [False, True])
 def test_a_run_and_its_export_answer_alike(load, confidence):
-    """One call of `align` does all for an export, but with a confidence or several hypotheses."""
+    """One call of `align` does all, with a confidence and several hypotheses too."""
     texts = ["O livro {x} da mesa.", "O <b>gato</b> dorme."]
     run = load(beam_size=2, max_length=12, n_best=1 + confidence)
     options = {"glossary": GLOSSARY, "markup": "html", "confidence": confidence}
@@ -108,6 +108,9 @@ def test_a_run_and_its_export_answer_alike(load, confidence):
             assert (hypothesis.text, hypothesis.placed) == (same.text, same.placed)
             assert hypothesis.score == pytest.approx(same.score, abs=1e-4)
             assert not confidence or hypothesis.warnings == same.warnings
+    if confidence:
+        (unasked,) = InMemory(run, True).hypotheses(texts[:1], glossary=GLOSSARY)
+        assert unasked[0].mean_log_prob is None
 
 
 def test_an_export_that_has_one_of_the_two_signatures_places_terms(small):

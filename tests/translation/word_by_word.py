@@ -31,7 +31,9 @@ class WordByWord(BaseTranslator):
 
         def align(text, target):
             self.searched[True] += [each.decode() for each in text]
-            return _columns([_aligned(*pair) for pair in zip(text, target, strict=True)])
+            assert not any(target)
+            found = [self._found(each, confidence) for each in text]
+            return _columns([_aligned(*pair) for pair in zip(text, found, strict=True)])
 
         def score(text, target):
             self.scored.append(len(text))
@@ -63,13 +65,13 @@ def _translated(text):
     return " ".join(KNOWN.get(word, word) for word in text.decode().split()).encode()
 
 
-def _aligned(text, target):
-    """The outputs of `align`: word by word, of its own translation where the target is empty."""
-    outputs = {"translations": target or _translated(text), "scores": -0.5, "refused": b""}
-    for side, words in (("source", text.split()), ("target", outputs["translations"].split())):
-        outputs[f"{side}_tokens"] = [*words, END]
-        outputs[f"{side}_lengths"] = len(words) + 1
-    return outputs | {"attention": np.eye(outputs["target_lengths"])}
+def _aligned(text, found):
+    """The outputs of `align`: those of a search, and word by word."""
+    targets, outputs = found["translations"], {**found}
+    for side, texts in (("source", [text] * len(targets)), ("target", targets)):
+        outputs[f"{side}_tokens"] = [[*each.split(), END] for each in texts]
+        outputs[f"{side}_lengths"] = [len(tokens) for tokens in outputs[f"{side}_tokens"]]
+    return outputs | {"attention": [np.eye(length) for length in outputs["target_lengths"]]}
 
 
 def _scores(text, target):
