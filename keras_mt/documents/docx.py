@@ -32,11 +32,7 @@ _UNSEEN = frozenset(_W + name for name in ("lang", "noProof"))
 
 
 class DocxDocument(Document):
-    """A Word document: a paragraph is one text, whatever runs it is split into.
-
-    Text that looks different from most of its paragraph, links and insertions are elements.
-    Pictures, fields, notes' marks, bookmarks and deletions keep their place.
-    """
+    """A Word document: a paragraph is one text, whatever runs it is split into."""
 
     def read(self, data: bytes) -> None:
         require("lxml", "documents", "A DOCX file")

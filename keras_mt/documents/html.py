@@ -26,11 +26,7 @@ _QUOTES = {'"': "&quot;", "'": "&#39;"}
 
 
 class HtmlDocument(TextDocument):
-    """A page. Its encoding is by its byte order mark, its declaration, or UTF-8.
-
-    `title`, `alt`, `placeholder` and the like, and the descriptions in `meta`, are texts too;
-    `lang` becomes the target's code.
-    """
+    """A page: a text is what stands in a block, or an attribute that readers see."""
 
     def encoding_of(self, data: bytes) -> tuple[str, bytes]:
         if found := byte_order_mark(data):
@@ -53,8 +49,8 @@ class HtmlDocument(TextDocument):
 
     def parse(self, source: str) -> None:
         self._tokens = Tokens(source)
-        languages = (self._value(t, "lang") for t in self._tokens if "lang" in t.attributes)
-        language = next(languages, "").lower()
+        languages = (self._tokens.value(token, "lang") for token in self._tokens)
+        language = next(filter(None, languages), "")
         bounds, begin = _bounds(self._tokens), 0
         for i, token in enumerate([*self._tokens, Token("text", 0, 0)]):
             if i in bounds or i == len(self._tokens):
@@ -62,9 +58,6 @@ class HtmlDocument(TextDocument):
                 begin = i + 1
             if not token.stays:
                 self._add_attributes(token, language)
-
-    def _value(self, token, name):
-        return html.unescape(self.source[slice(*token.attributes[name])])
 
     def _add_attributes(self, token, language):
         """Units for the attributes of a tag that are text, and its language."""
@@ -77,12 +70,10 @@ class HtmlDocument(TextDocument):
                 self._add_attribute(start, end)
 
     def _is_text(self, token, name):
-        if name in _ATTRIBUTES:
-            return True
-        values = {n: self._value(token, n).lower() for n in token.attributes}
         if token.name == "meta" and name == "content":
-            return bool(_META & {values.get("name"), values.get("property")})
-        return token.name == "input" and name == "value" and values.get("type") in _BUTTONS
+            return not _META.isdisjoint(self._tokens.value(token, n) for n in ("name", "property"))
+        is_label = token.name == "input" and self._tokens.value(token, "type") in _BUTTONS
+        return name in _ATTRIBUTES or (name == "value" and is_label)
 
     def _add_attribute(self, start, end):
         number = self.add(_SPACE.sub(" ", html.unescape(self.source[start:end])))

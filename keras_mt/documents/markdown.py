@@ -18,11 +18,7 @@ _BLOCK = re.compile(r"(\d*)(#{1,6}(?:\s|$)|[-+](?:\s|$)|>|=+\s*$|-+\s*$|:::|[.)]
 
 
 class MarkdownDocument(TextDocument):
-    """CommonMark with tables and strikethrough.
-
-    A paragraph of several lines becomes one line. Emphasis, links, code, formulas and HTML keep
-    their markup; what a picture shows (`alt`) is a text.
-    """
+    """CommonMark with tables and strikethrough: a text is a paragraph or a cell."""
 
     def parse(self, source: str) -> None:
         require("markdown_it", "documents", "Markdown")

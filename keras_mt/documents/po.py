@@ -43,12 +43,7 @@ _ACCESS_KEY = re.compile(r"(?<!\S)[^\W\d_]*(&|(?<!\w)_)(?=[^\W_])(?!\w+;)")
 
 
 class PoDocument(TextDocument):
-    """A catalogue: entries without a translation get one.
-
-    Placeholders, by an entry's flags, and keys such as `Ctrl+O` are kept from the translator; an
-    entry that would get other placeholders stays empty. Of plural forms, that for one alone is from
-    `msgid`, the rest from `msgid_plural`.
-    """
+    """A catalogue; placeholders, by the flags of an entry, and keys such as `Ctrl+O` are kept."""
 
     def encoding_of(self, data: bytes) -> tuple[str, bytes]:
         found = re.search(rb'^"Content-Type:[^"]*?charset=([^\\"\s]+)', data, re.MULTILINE)

@@ -26,20 +26,14 @@ def format_name(path: str | os.PathLike, given: str | None = None) -> str:
 
     A compressed file whose inner suffix is unknown, such as `corpus.de.gz`, has lines.
     """
-    if given is not None:
-        if given not in FORMATS:
-            raise InputError(f"format must be one of {', '.join(FORMATS)}. Received: {given}")
-        return given
     bare = strip_compression(path)
-    for name, suffixes in FORMATS.items():
-        if Path(bare).suffix.lower() in suffixes:
-            return name
-    if bare != str(path):
-        return "lines"
-    known = ", ".join(f"{name} ({' '.join(suffixes)})" for name, suffixes in FORMATS.items())
-    raise InputError(
-        f"{path} has no suffix of a known format: {known}. Give --format if it is one of these."
-    )
+    by_suffix = (name for name, own in FORMATS.items() if Path(bare).suffix.lower() in own)
+    name = given or next(by_suffix, "lines" if bare != str(path) else None)
+    if name not in FORMATS:
+        known = ", ".join(f"{name} ({' '.join(own)})" for name, own in FORMATS.items())
+        what = f"`format` {given} is not" if given else f"{path} has no suffix of"
+        raise InputError(f"{what} a known format: {known}. Give `format` one of these.")
+    return name
 
 
 def document_class(name: str) -> type[Document]:

@@ -27,12 +27,7 @@ _MAX_GAP = 3.0  # Seconds between two cues of a sentence.
 
 
 class SrtDocument(TextDocument):
-    """Subtitles. Numbers and times stay, to the letter.
-
-    Cues of one sentence, within 3 seconds, are one text. Its translation is divided between them in
-    the proportion of the source's letters, and within a cue between as many lines. What each
-    speaker says, by a dash or a name in capitals, is a text by itself.
-    """
+    """Subtitles: a text is a sentence over its cues, or what a speaker says in one."""
 
     has_entities = False  # Whether text has those of HTML.
 

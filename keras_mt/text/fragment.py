@@ -53,9 +53,6 @@ class Fragment(str):
         self.elements = tuple(elements)
         return self
 
-    def __getnewargs__(self) -> tuple:
-        return str(self), self.elements
-
     def cut(self, start: int, end: int) -> Self:
         """The text from start to end, with all elements, those outside at its bounds."""
         places = [[min(max(p, start), end) - start for p in e[:2]] for e in self.elements]

@@ -52,11 +52,9 @@ _NO_ENTITY = re.compile(r"&(?!(?:#\d+|#[xX][0-9a-fA-F]+|[a-zA-Z]\w*);)")
 
 @dataclasses.dataclass(eq=False)
 class Token:
-    """A piece of a source.
+    """A piece of a source; an end tag that is left out is empty, where its element ends.
 
-    Its kind is `text`, `start`, `end`, `stray` (an end tag without a start), or `alone`: a void
-    element, a comment and the like. An end tag that is left out is empty, at the place where its
-    element ends.
+    Kinds: `text`, `start`, `end`, `stray` (an end alone), `alone` (a void element, a comment).
     """
 
     kind: str
@@ -98,6 +96,10 @@ class Tokens(list):
         if self._end < len(source):
             self._add("text", self._end, len(source))
 
+    def value(self, token: Token, attribute: str) -> str:
+        """The value of a token's attribute in lower case; "" where it has none."""
+        return html.unescape(self._source[slice(*token.attributes.get(attribute, (0, 0)))]).lower()
+
     @property
     def _end(self):
         return self[-1].end if self else 0
@@ -120,14 +122,9 @@ class Tokens(list):
         if len(self._opened) == _DEPTH and not is_alone:
             self._close(match.start(), match.start())
         token = self._add("alone" if is_alone else "start", *match.span(), name, _attributes(match))
-        values = {
-            key: html.unescape(self._source[slice(*token.attributes[key])]).lower()
-            for key in ("translate", "class")
-            if key in token.attributes
-        }
-        if values.get("translate") in ("no", "yes"):
-            token.stays = values["translate"] == "no"
-        token.stays |= name in KEPT or "notranslate" in values.get("class", "").split()
+        if (translate := self.value(token, "translate")) in ("no", "yes"):
+            token.stays = translate == "no"
+        token.stays |= name in KEPT or "notranslate" in self.value(token, "class").split()
         if is_alone:
             return place
         self._opened.append(token)

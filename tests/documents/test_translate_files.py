@@ -272,7 +272,7 @@ def test_names_that_do_not_go_together(place):
         (["x/a.txt"], {}, "out/a.txt exists and is not overwritten"),
         (["a.pdf"], {}, r"a.pdf has no suffix of a known format: lines \(.txt\)"),
         (["errors.jsonl"], {"format": "lines"}, "has a name that out needs"),
-        (["a.pdf"], {"format": "pdf"}, "format must be one of lines.* Received: pdf"),
+        (["a.pdf"], {"format": "pdf"}, r"`format` pdf is not a known format: lines \(.txt\)"),
         (["a.pdf"], {"part_lines": 0}, "part_lines must be at least 1"),
     ):
         with pytest.raises(InputError, match=message):
