@@ -18,7 +18,7 @@ _LAZY = {
     "Tokenizer": "keras_mt.text",
     "Translator": "keras_mt.translation",
 }
-_LAZY |= dict.fromkeys(("alignment", "convert", "data", "decoding", "documents", "evaluation"))
+_LAZY |= dict.fromkeys(("alignment", "convert", "data", "decoding", "documents"))
 _LAZY |= dict.fromkeys(("plots", "text", "training", "translation"))
 
 __all__ = [

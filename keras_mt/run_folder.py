@@ -65,8 +65,8 @@ class RunConfig:
     license: str | None = None  # Of an imported model, and of models trained from it.
     model_config: dict[str, Any] | None = None  # Its `get_config`, once it is built.
     # `{"corpora": [...]}`, those of the training splits before those of the validation splits, as
-    # of `Batches.fingerprints`; hashes of the `alignments` that were given, and of the weights of
-    # `init` under adapters. None for a run that was imported.
+    # of `EncodedPairs`; a hash of the weights of `init` under
+    # adapters. None for a run that was imported.
     fingerprints: dict[str, Any] | None = None
     # Default options of `Translator.load`, by name: the decoding options of an imported model.
     generation: dict[str, Any] | None = None

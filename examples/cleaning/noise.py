@@ -22,9 +22,9 @@ from pathlib import Path
 import numpy as np
 
 from keras_mt import Translator
-from keras_mt.data import Cleaning
+from keras_mt.data.cleaning import Cleaning
 from keras_mt.data.cleaning_rules import rule_names
-from keras_mt.data.corpus import raw_pairs
+from keras_mt.data.corpus import open_corpus
 
 MIN_GAIN = 0.25
 KINDS = ("misaligned", "copied", "wrong language", "truncated")
@@ -81,8 +81,8 @@ def add_scores(translator, texts, verdicts):
 
 def write(folder, data, french, split="train", number=None):
     """Writes the noisy corpus, and returns the kind of noise of each pair, or None."""
-    pairs = list(itertools.islice(raw_pairs(data, "en", "de", split), number))
-    others = list(itertools.islice(raw_pairs(french, "en", "fr", split), number))
+    pairs = list(itertools.islice(open_corpus(data, "en", "de").pairs(split), number))
+    others = list(itertools.islice(open_corpus(french, "en", "fr").pairs(split), number))
     kinds, noisy = [], []
     for i, (source, target) in enumerate(pairs):
         words = target.split(b" ")

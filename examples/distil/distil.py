@@ -48,7 +48,8 @@ from matplotlib.ticker import LogLocator
 
 from keras_mt import ExportedTranslator, Translator, __version__
 from keras_mt.convert import to_ctranslate2
-from keras_mt.data import has_split, load_corpus
+from keras_mt.data import load_corpus
+from keras_mt.data.corpus import has_split
 from keras_mt.documents import translate_files
 from keras_mt.files import atomic_write
 from keras_mt.run_folder import RunFolder

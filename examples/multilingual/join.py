@@ -10,7 +10,8 @@ train, validation and test as far as both corpora have them.
 
 import argparse
 
-from keras_mt.data import has_split, load_corpus
+from keras_mt.data import load_corpus
+from keras_mt.data.corpus import has_split
 from keras_mt.files import check_new, new_folder
 
 

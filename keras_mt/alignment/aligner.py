@@ -105,8 +105,8 @@ class Aligner:
     ) -> list[np.ndarray]:
         """Aligns sentence pairs, any number of them.
 
-        Each direction's most probable links are symmetrized by `grow_diag_final_and`. A token that
-        was not learned is aligned by its place alone.
+        The most probable links of both directions are symmetrized by `grow-diag-final-and` (Koehn
+        et al. 2005). A token that was not learned is aligned by its place alone.
 
         Args:
             sources, targets: Ids of each sentence, integer arrays `[tokens]`.
@@ -137,13 +137,14 @@ class Aligner:
         backward = np.where(seen, self.backward[places], _UNSEEN) * _prior(*keys.T.shape).T
         no_source = np.where(known_target, self.null_forward[target], _UNSEEN) * _NULL
         no_target = np.where(known_source, self.null_backward[source], _UNSEEN) * _NULL
-        to_source = [
-            (i, j) for j, i in enumerate(forward.argmax(axis=0)) if forward[i, j] > no_source[j]
-        ]
-        to_target = [
-            (i, j) for i, j in enumerate(backward.argmax(axis=1)) if backward[i, j] > no_target[i]
-        ]
-        return grow_diag_final_and(to_source, to_target)
+        to_source, to_target = _best(forward, no_source), _best(backward.T, no_target)
+        return grow_diag_final_and(to_source, to_target[:, ::-1])
+
+
+def _best(scores, none):
+    """For each token its best given one, where that is better than none, `[links, 2]`."""
+    tokens = np.flatnonzero(scores.max(axis=0) > none)
+    return np.stack([scores.argmax(axis=0)[tokens], tokens], axis=1)
 
 
 def _keys(source, target, target_size):

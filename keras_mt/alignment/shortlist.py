@@ -17,6 +17,7 @@ from keras_mt.layers.validation import check_positive
 from keras_mt.options import check_language
 from keras_mt.text import BaseTokenizer
 
+_ARGUMENTS = "table", "always", "fingerprint", "languages"
 _MAX_PAIRS = 200_000  # A table is learned from no more sentence pairs.
 _CHUNK = 64  # Of `keras_mt.decoding.selection.top_k`.
 
@@ -92,22 +93,14 @@ class Shortlist:
             for name, values in (("table", self.table), ("always", self.always))
         ]
 
-    def _arguments(self):
-        """The arguments of the constructor."""
-        return {
-            "table": self.table,
-            "always": self.always,
-            "fingerprint": self.fingerprint,
-            "languages": self.languages,
-        }
-
     def __reduce__(self) -> tuple:
-        return type(self), tuple(self._arguments().values())
+        return type(self), (self.table, self.always, self.fingerprint, self.languages)
 
     def save(self, path: str | os.PathLike) -> None:
         """Writes a file in NumPy's `.npz` format, whatever its name."""
+        arrays = dict(zip(_ARGUMENTS, self.__reduce__()[1], strict=True))
         with atomic_write(path) as temporary, open(temporary, "wb") as file:
-            np.savez_compressed(file, **self._arguments())
+            np.savez_compressed(file, **arrays)
 
     @classmethod
     def load(cls, path: str | os.PathLike) -> Self:
@@ -181,24 +174,15 @@ class Shortlist:
         source_language: str | None = None,
         target_language: str | None = None,
     ) -> None:
-        """Raises ValueError if the shortlist is of another tokenizer or other languages.
-
-        Args:
-            tokenizer: The translator's tokenizer.
-            source_language, target_language: The codes of the languages that it is used for.
-        """
+        """Raises ValueError if the shortlist is of another tokenizer or other languages."""
         given = [code for code in (source_language, target_language) if code is not None]
-        sizes = tokenizer.source_vocab_size, tokenizer.target_vocab_size
         greatest = max(self.table.max(initial=0), self.always.max(initial=0))
-        if self.fingerprint != tokenizer.fingerprint or len(self.table) != sizes[0]:
+        is_its_own = self.fingerprint == tokenizer.fingerprint
+        is_its_own &= len(self.table) == tokenizer.source_vocab_size
+        if not is_its_own or greatest >= tokenizer.target_vocab_size:
             raise InputError(
                 "The shortlist was learned with another tokenizer: learn it anew with "
                 "`keras-mt shortlist`."
-            )
-        if greatest >= sizes[1]:
-            raise InputError(
-                f"The shortlist's ids must be below {sizes[1]}, the target's vocabulary. "
-                f"Received: {greatest}"
             )
         if list(self.languages) != given:
             raise InputError(
@@ -209,17 +193,11 @@ class Shortlist:
     def vocabulary(
         self, source: tf.Tensor, special: Sequence[int], size: int, more: tf.Tensor | None = None
     ) -> Vocabulary:
-        """The tokens that the translations of a batch may hold.
+        """The tokens, of `size`, that the translations of a batch `[rows, length]` may hold.
 
-        Args:
-            source: int32 `[rows, length]`; padding of a row adds nothing to it if the table has
-                nothing for the padding but itself, as a learned one.
-            special: Ids that come first, in this order, and count in every row's probabilities.
-            size: Number of all target tokens.
-            more: int32 `[rows, n]`: further ids of each row, such as a prefix's.
-
-        Returns:
-            A `Vocabulary`.
+        The `special` ones come first, and count in every row's probabilities; `more`, int32
+        `[rows, n]`, are further ids of each row, such as a prefix's. Padding adds nothing to a row
+        if the table has nothing for the padding but itself, as a learned one.
         """
         rows = tf.shape(source)[0]
         table, always = (variable.value for variable in self.variables)

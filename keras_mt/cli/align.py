@@ -44,7 +44,7 @@ def align(run_dir, source, target, pharaoh, **options):
     check_standard_input(*files)
     translator = load_run(run_dir, **options)
     if pharaoh:
-        from keras_mt.alignment import pharaoh_line
+        from keras_mt.alignment.pharaoh import pharaoh_line
 
         write_answers(translator.align_words, files, lambda row, links: pharaoh_line(links))
     else:

@@ -36,7 +36,7 @@ def clean(output, **options):
     keras-mt clean --data my_corpus --source en --target de --output cleaned
     keras-mt clean --data memory.tmx.gz --source en --target de --output cleaned --without numbers
     """
-    from keras_mt.data import clean
+    from keras_mt.data.cleaning import clean
 
     clean(output=output, report=click.echo, **options)
     click.echo(f"wrote {output}")

@@ -42,8 +42,6 @@ def option(field):
         settings["type"] = click.Choice(metadata["choices"], case_sensitive=False)
     elif metadata["metavar"] == "FILE":
         settings["type"] = click.File("rb")
-    elif metadata["metavar"] == "[FILE]":  # Its value may be left out.
-        settings.update(is_flag=False, flag_value="learned")
     elif metadata["metavar"] == "KEY=VALUE":
         settings.update(multiple=True, callback=_settings)
     elif not isinstance(field_type(field), type):  # A sequence of integers.

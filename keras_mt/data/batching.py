@@ -13,7 +13,6 @@ from collections.abc import Sequence
 import numpy as np
 import tensorflow as tf
 
-from keras_mt.data.annotation import Annotator
 from keras_mt.data.augmentation import CYCLE, KINDS, augmentations, phase
 from keras_mt.data.corpus import without_autotune
 from keras_mt.data.encoded import EncodedPairs, Links
@@ -42,30 +41,15 @@ def _end():
 
 @dataclasses.dataclass(frozen=True)
 class CorpusCounts:
-    """Counts of what an epoch of `Batches` holds, and of what was left out.
-
-    Attributes:
-        pairs: Number of pairs trained on.
-        too_long: Number of pairs left out because a side has more than `max_length` tokens.
-        blank: Number of pairs left out because a side has no token.
-        batches: Number of batches.
-        source_tokens, target_tokens: Numbers of tokens, with the ends, without padding.
-        padding: Share of padding in the batches, from 0 to 1.
-        max_length: The maximum number of tokens of a side.
-
-    Example:
-
-    >>> batches.counts.batches, batches.counts.too_long  # doctest: +SKIP
-    (137, 0)
-    """
+    """What an epoch of `Batches` holds, and what was left out of it."""
 
     pairs: int
-    too_long: int
-    blank: int
+    too_long: int  # Left out, because a side has more than `max_length` tokens.
+    blank: int  # Left out, because a side has no token.
     batches: int
-    source_tokens: int
+    source_tokens: int  # With the ends, without padding.
     target_tokens: int
-    padding: float
+    padding: float  # Its share of the batches.
     max_length: int
 
     def __str__(self) -> str:
@@ -103,11 +87,10 @@ class Batches:
             batch does not depend on it, so that a batch may exceed `tokens_per_batch`.
         weights: How many times an epoch goes through each corpus, a list of integers; None for
             once.
-        temperature: In place of `weights`, the temperature T of the sampling of corpora, at least
-            1: a pair of an epoch is from a corpus of D pairs with a probability proportional to
-            `D ** (1 / T)`. An epoch goes once through the largest corpus, and `times` through the
-            others; for the rest of a number with a fraction it takes other pairs than the epochs
-            before and after.
+        temperature: The temperature T of the sampling of corpora, at least 1: a pair of an epoch is
+            from a corpus of D pairs with a probability proportional to `D ** (1 / T)`. An epoch
+            goes once through the largest corpus, and `times` through the others; for the rest of a
+            number with a fraction it takes other pairs than the epochs before and after.
         directory: Folder for the temporary files, which have no name; None for the system's
             temporary folder.
         source_language, target_language: For a tokenizer with `languages`, the codes of the pairs'
@@ -115,7 +98,7 @@ class Batches:
         augment: Kinds of changes that make sources resemble what users type, such as
             `"caps,title,punctuation"`, or None. Each kind changes a tenth of the sources in an
             epoch, other ones in the next; targets stay as they are, and so does a source that would
-            become longer than `max_length`. See `keras_mt.data.augmentation`.
+            become longer than `max_length`.
 
     Raises:
         ValueError: If `max_length` is below 2 or above `tokens_per_batch`, or another argument is
@@ -145,19 +128,16 @@ class Batches:
         source_language: str | Sequence[str] | None = None,
         target_language: str | Sequence[str] | None = None,
         augment: str | None = None,
-        temperature: float | None = None,
+        temperature: float = 1.0,
     ):
         if not 2 <= max_length <= tokens_per_batch:
             raise InputError(
                 "max_length must be at least 2 and at most tokens_per_batch. "
                 f"Received: max_length={max_length}, tokens_per_batch={tokens_per_batch}"
             )
-        if subword_sampling is not None and not subword_sampling >= 0:
-            raise InputError(
-                "subword_sampling must be at least 0. "
-                f"Received: subword_sampling={subword_sampling}"
-            )
-        if subword_sampling is not None:  # A tokenizer that cannot is refused now, not in `fit`.
+        if subword_sampling is not None:  # What cannot be is refused now, not in `fit`.
+            if not subword_sampling >= 0:
+                raise InputError(f"subword_sampling must be at least 0, not {subword_sampling}.")
             ids = tokenizer.pieces(tf.constant(["a"])).to_list()
             tokenizer.sample(ids, subword_sampling, np.zeros((1, 9)))
         self.pairs = list(pairs) if isinstance(pairs, (list, tuple)) else [pairs]
@@ -172,11 +152,8 @@ class Batches:
                 "weights must be positive integers, one for each corpus. "
                 f"Received: weights={weights} for {count}"
             )
-        if temperature is not None and (weights is not None or not temperature >= 1):
-            raise InputError(
-                "temperature must be at least 1, without weights. "
-                f"Received: temperature={temperature}, weights={weights}"
-            )
+        if not temperature >= 1:
+            raise InputError(f"temperature must be at least 1, not {temperature}.")
         self.temperature = temperature
         self.tokenizer = tokenizer
         self.tokens_per_batch = tokens_per_batch
@@ -185,7 +162,7 @@ class Batches:
         self.subword_sampling = subword_sampling
         self.directory = directory
         self.kinds = () if augment is None else augmentations(augment)
-        self._links, self._guided, self._annotator = None, False, None
+        self._links: Links | None = None
 
     @functools.cached_property
     def counts(self) -> CorpusCounts:
@@ -213,11 +190,6 @@ class Batches:
             padding=float(1 - (source_tokens + target_tokens) / max(places, 1)),
             max_length=self.max_length,
         )
-
-    @property
-    def fingerprints(self) -> list[dict]:
-        """The number of `pairs` of each corpus, and the `sha256` of them in order."""
-        return self.encoded.fingerprints
 
     @property
     def times(self) -> list[float]:
@@ -255,22 +227,14 @@ class Batches:
             raise InputError(f"There is nothing to batch: {self.counts}.")
         return self._dataset(start_step, None, shard)
 
-    def with_links(
-        self, links: Links, guided: bool = True, annotator: Annotator | None = None
-    ) -> "Batches":
-        """The same batches, with word alignments of the pairs.
+    def with_links(self, links: Links) -> "Batches":
+        """The same batches, with the word alignments of all `kept` pairs.
 
-        A changed source (of `augment`) has no links.
-
-        Args:
-            links: The `keras_mt.data.encoded.Links` of all `kept` pairs.
-            guided: Whether the inputs have `"alignment"` too, boolean `[rows, target_length,
-                source_length]`: whether a label is linked to a source token.
-            annotator: The `keras_mt.data.annotation.Annotator` of sources, or None. What it adds is
-                not counted in `tokens_per_batch`.
+        Their inputs have `"alignment"` too, boolean `[rows, target_length, source_length]`: true
+        where a label is linked to a source token. A changed source (of `augment`) has no links.
         """
         other = copy.copy(self)
-        other._links, other._guided, other._annotator = links, guided, annotator
+        other._links = links
         return other
 
     @functools.cached_property
@@ -288,11 +252,9 @@ class Batches:
     @functools.cached_property
     def _tenths(self):
         """The number of times that ten epochs go through each corpus."""
-        times = np.array(self.weights, float)
-        if self.temperature is not None:
-            corpus = self.encoded.corpus[self.kept]
-            sizes = np.maximum(np.bincount(corpus, minlength=len(times)), 1)
-            times = (sizes.max() / sizes) ** (1 - 1 / self.temperature)
+        corpus = self.encoded.corpus[self.kept]
+        sizes = np.maximum(np.bincount(corpus, minlength=len(self.weights)), 1)
+        times = self.weights * (sizes.max() / sizes) ** (1 - 1 / self.temperature)
         return np.rint(CYCLE * times).astype(int)
 
     def _index(self, epoch):
@@ -371,7 +333,7 @@ class Batches:
                 yield from parts
 
         inputs = {"source": _IDS, "target": _IDS}
-        if self._guided:
+        if self._links is not None:
             inputs["alignment"] = tf.TensorSpec((None, None, None), tf.bool)
         signature = (inputs, _IDS)
         batches = tf.data.Dataset.from_generator(generate, output_signature=signature)
@@ -390,31 +352,17 @@ class Batches:
             random = np.random.default_rng((self.seed or 0, epoch, place))
             uniform = random.random((2, len(index), longest))[:, shard::count]
             sides = [self._sampled(*side) for side in zip(sides, uniform, strict=True)]
-        links = []
-        if self._links is not None:
-            none = np.zeros((0, 2), np.int32)
-            links = [none if x else self._links[i] for i, x in zip(part, which, strict=True)]
-        if self._annotator is not None:
-            sides[0], sides[1], links = self._annotated(*sides, links, epoch, part)
         source, labels = (self._padded(side, rows) for side in sides)
         padding, target = self.tokenizer.padding_id, np.roll(labels, 1, axis=1)
         target[:, 0] = self.tokenizer.bos_id
         inputs = {"source": source, "target": np.where(labels == padding, padding, target)}
-        if self._guided:
+        if self._links is not None:
             inputs["alignment"] = linked = np.zeros((*labels.shape, source.shape[1]), bool)
-            for row, pairs in enumerate(links):
-                at, position = pairs.T
-                linked[row, position, at] = True
+            for row, (i, changed) in enumerate(zip(part, which, strict=True)):
+                if not changed:
+                    at, position = self._links[i].T
+                    linked[row, position, at] = True
         return inputs, labels
-
-    def _annotated(self, sources, targets, links, epoch, index):
-        """Sources, targets and links with terms, where these leave both within `max_length`."""
-        rows = []
-        for plain in zip(sources, targets, links, index.tolist(), strict=True):
-            row = self._annotator(*plain[:3], epoch, plain[3])
-            longest = max(len(row[0]), len(row[1]))
-            rows.append(row if longest <= self.max_length else plain[:3])
-        return map(list, zip(*rows, strict=True)) if rows else ([], [], [])
 
     def _sampled(self, ids, uniform):
         texts = [row.tolist() for row in ids]

@@ -3,14 +3,13 @@
 import json
 import os
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
 from keras_mt.data.cleaning_rules import RULES, pair_hash, rule_names
-from keras_mt.data.corpus import dataset_of, is_usable, raw_pairs, splits_of
+from keras_mt.data.corpus import dataset_of, open_corpus
 from keras_mt.errors import CorpusError
 from keras_mt.files import check_new, new_folder
 from keras_mt.version import __version__
@@ -19,32 +18,14 @@ _EXAMPLES = 2  # Of what each rule drops, in the table.
 
 
 class Cleaning:
-    """The verdicts of rules on the pairs of a corpus's training split.
+    """The verdicts of rules on the training pairs of a corpus, which are read as a stream.
 
-    The split is read as a stream, as often as it is needed; a pair takes 9 bytes of memory.
-
-    Args:
-        data, source, target: As for `clean`.
-        rules: The rules' names, in order, as `rule_names` gives them.
-
-    Attributes:
-        verdicts: uint8 [pairs], 0 for a pair that is kept, else the number of the first rule, from
-            1, that drops it.
-        counts: Number of pairs that each rule drops, by its name.
-        kept: Number of pairs that are kept.
-
-    Raises:
-        CorpusError: If there is no such corpus, language or split, or no pair is left.
-
-    Example:
-
-    >>> cleaning = Cleaning("phrasebook", "pt", "en", rule_names(without=["duplicate"]))
-    >>> cleaning.kept, cleaning.counts["empty"]
-    (18999, 0)
+    `verdicts`, uint8 `[pairs]`, are 0 for a pair that is kept, else the number of the first rule,
+    from 1, that drops it; `counts` says how many pairs each rule drops, by its name.
     """
 
     def __init__(self, data: str | os.PathLike, source: str, target: str, rules: Sequence[str]):
-        self.data, self.source, self.target, self.rules = str(data), source, target, tuple(rules)
+        self.corpus, self.rules = open_corpus(data, source, target), tuple(rules)
         judged = np.fromiter(map(self._judged, self._pairs()), "u1,u8")
         self.verdicts, hashes = judged["f0"].copy(), judged["f1"]
         if "duplicate" in self.rules:
@@ -70,14 +51,14 @@ class Cleaning:
         )
 
     def _pairs(self):
-        return map(_texts, raw_pairs(self.data, self.source, self.target, "train"))
+        return map(_texts, self.corpus.pairs("train", checked=False))
 
     def _judged(self, pair):
         """The verdict of all rules but `duplicate`, and the pair's hash."""
         dropping = (
             number
             for number, name in enumerate(self.rules, start=1)
-            if RULES[name].drops(*pair, self.source, self.target)
+            if RULES[name].drops(*pair, *self.corpus.languages)
         )
         return next(dropping, 0), pair_hash(*pair)
 
@@ -104,33 +85,11 @@ def clean(
     identify: bool = False,
     without: Sequence[str] = (),
     report: Callable[[str], Any] = print,
-) -> Path:
-    """Writes a corpus folder with the pairs of a corpus that break no rule.
+) -> None:
+    """Writes a new corpus folder with the training pairs that break no rule, and other splits.
 
-    The rules, in `keras_mt.data.cleaning_rules`, drop only what is very unlikely to be a
-    translation. A pair counts for the first rule that drops it. The training split is cleaned;
-    other splits are copied, without pairs that have a blank side or are not UTF-8, which no command
-    takes. `cleaning.json` in the folder has the table that is printed.
-
-    Args:
-        data: As for `load_corpus`, but lines may be blank, or hold what is not UTF-8.
-        source, target: Codes of the languages.
-        output: The folder to write, which must not exist.
-        identify: Whether to drop pairs in other languages, by py3langid: the rule `language`.
-        without: Names of rules to leave out.
-        report: Function that is called with each line of the table.
-
-    Returns:
-        The folder's path.
-
-    Raises:
-        CorpusError: If there is no such corpus, language or split, or no pair is left.
-        ValueError: If there is no such rule, or py3langid is missing or does not know a language.
-        FileExistsError: If the output exists.
-
-    Example:
-
-    >>> clean("my_corpus", "en", "de", "my_corpus_cleaned")  # doctest: +SKIP
+    Of other splits it leaves out pairs that have a blank side or are not UTF-8, which no command
+    takes. Each line of a table is reported, and `cleaning.json` in the folder has it.
     """
     check_new(output)
     cleaning = Cleaning(data, source, target, rule_names(identify, without))
@@ -144,20 +103,19 @@ def clean(
                 shown.append(pair)
 
     with new_folder(output) as folder:
-        _write(folder, source, target, "train", kept())
-        others = [split for split in splits_of(data, source, target) if split != "train"]
-        copied = [_copy_split(data, source, target, split, folder) for split in others]
+        _write(folder, cleaning.corpus.languages, "train", kept())
+        others = sorted({*cleaning.corpus.splits} - {"train"})
+        copied = [_copy_split(cleaning.corpus, split, folder) for split in others]
         results = _results(cleaning, examples)
         text = json.dumps(results, indent=2, ensure_ascii=False)
         (folder / "cleaning.json").write_text(text + "\n", encoding="utf-8")
     for line in [*_table(results), *copied]:
         report(line)
-    return Path(output)
 
 
 def _results(cleaning, examples):
     """The content of `cleaning.json`: counts, and examples of what each rule drops."""
-    pairs = len(cleaning.verdicts)
+    pairs, (source, target) = len(cleaning.verdicts), cleaning.corpus.languages
     rules = {
         name: {
             "description": RULES[name].description,
@@ -167,13 +125,9 @@ def _results(cleaning, examples):
         }
         for name, count in cleaning.counts.items()
     }
-    corpus = {"data": cleaning.data, "source": cleaning.source, "target": cleaning.target}
-    return corpus | {
-        "keras_mt": __version__,
-        "pairs": pairs,
-        "kept": cleaning.kept,
-        "rules": rules,
-    }
+    found = {"data": cleaning.corpus.data, "source": source, "target": target}
+    found |= {"keras_mt": __version__, "pairs": pairs, "kept": cleaning.kept}
+    return found | {"rules": rules}
 
 
 def _table(results):
@@ -192,19 +146,10 @@ def _shortened(text):
     return text if len(text) <= 60 else f"{text[:59]}…"
 
 
-def _copy_split(data, source, target, split, folder):
+def _copy_split(corpus, split, folder):
     """Copies the pairs that `load_corpus` takes, and returns a line that says so."""
-    left_out = 0
-
-    def usable():
-        nonlocal left_out
-        for pair in raw_pairs(data, source, target, split):
-            if is_usable(pair):
-                yield _texts(pair)
-            else:
-                left_out += 1
-
-    _write(folder, source, target, split, usable())
+    copied = _write(folder, corpus.languages, split, map(_texts, corpus.usable_pairs(split)))
+    left_out = sum(1 for _ in corpus.pairs(split, checked=False)) - copied
     without = f", without {left_out:,} pairs that are blank or not UTF-8" if left_out else ""
     return f"copied: {split}{without}"
 
@@ -213,10 +158,13 @@ def _texts(pair):
     return [side.decode("utf-8", "replace").replace("\n", " ") for side in pair]
 
 
-def _write(folder, source, target, split, pairs):
-    """Writes pairs of texts to the two files of a split."""
-    paths = [folder / f"{language}.{split}.txt" for language in (source, target)]
+def _write(folder, languages, split, pairs):
+    """Writes pairs of texts to the two files of a split, and returns their number."""
+    paths = [folder / f"{language}.{split}.txt" for language in languages]
+    count = 0
     with open(paths[0], "wb") as sources, open(paths[1], "wb") as targets:
-        for source_text, target_text in pairs:
-            sources.write(source_text.encode() + b"\n")
-            targets.write(target_text.encode() + b"\n")
+        for source, target in pairs:
+            sources.write(source.encode() + b"\n")
+            targets.write(target.encode() + b"\n")
+            count += 1
+    return count

@@ -61,12 +61,7 @@ _PUNCTUATION = re.compile(r"[\s!-/:-@\[-`{-~\u00a0-\u00bf\u2000-\u206f\u3000-\u3
 
 
 class Rule(NamedTuple):
-    """A rule of cleaning.
-
-    Attributes:
-        description: The pairs that it drops.
-        drops: A function of both texts and the codes of their languages; true to drop the pair.
-    """
+    """A rule of cleaning: `drops` is true for a pair to drop, given texts and their languages."""
 
     description: str
     drops: Callable[[str, str, str, str], bool]

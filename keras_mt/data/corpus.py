@@ -60,57 +60,24 @@ def load_corpus(data: str | os.PathLike, source: str, target: str, split: str) -
     >>> next(pairs.as_numpy_iterator())[0].decode()
     'Em Dezembro, Lucas irá viajar ao Rio.'
     """
-    corpus = _corpus(data, source, target)
-    split = corpus.own_name(split)
-    if not isinstance(corpus, _Tfds) and not sum(1 for _ in corpus.pairs(split)):  # Checks them.
+    corpus = open_corpus(data, source, target)
+    # A set of TensorFlow Datasets is as it is.
+    if not isinstance(corpus, _Tfds) and not sum(1 for _ in corpus.pairs(split)):
         raise CorpusError(f"{data} is empty.")
     return corpus.dataset(split)
-
-
-def corpus_dataset(
-    data: str | os.PathLike, source: str, target: str, split: str
-) -> tf.data.Dataset:
-    """The dataset of `load_corpus`, whose text is not checked."""
-    corpus = _corpus(data, source, target)
-    return corpus.dataset(corpus.own_name(split))
-
-
-def raw_pairs(
-    data: str | os.PathLike, source: str, target: str, split: str, checked: bool = False
-) -> Iterator[tuple[bytes, bytes]]:
-    """The pairs of a corpus as `load_corpus` has them.
-
-    Blank ones and bad UTF-8 are included, unless it is `checked`: then they are refused.
-    """
-    corpus = _corpus(data, source, target)
-    return corpus.pairs(corpus.own_name(split), checked)
-
-
-def is_usable(pair: tuple[bytes, bytes]) -> bool:
-    """True if `load_corpus` takes a pair: no side is blank or not UTF-8."""
-    return not any(map(_problem, pair))
-
-
-def splits_of(data: str | os.PathLike, source: str, target: str) -> list[str]:
-    """The splits of a corpus, sorted."""
-    return sorted(_corpus(data, source, target).splits())
 
 
 def has_split(data: str | os.PathLike, source: str, target: str, split: str) -> bool:
     """True if the corpus has a split, by the names that `load_corpus` takes.
 
     A `.tmx` file, and a `.tsv` file without a column `split`, count as `train` only.
-
-    Example:
-
-    >>> has_split("phrasebook", "pt", "en", "dev")
-    False
     """
-    corpus = _corpus(data, source, target)
-    return corpus.own_name(split) in corpus.splits()
+    corpus = open_corpus(data, source, target)
+    return corpus.own_name(split) in corpus.splits
 
 
-def _corpus(data, source, target):
+def open_corpus(data: str | os.PathLike, source: str, target: str) -> "Corpus":
+    """The corpus that a name means, for two languages."""
     if source == target:
         raise CorpusError(f"source and target must differ. Received: {source!r} for both")
     data, path = str(data), Path(data)
@@ -129,83 +96,84 @@ def _corpus(data, source, target):
     )
 
 
-class _Corpus:
-    """A corpus for two languages. Its kinds say which splits it has, and read their rows."""
+class Corpus:
+    """A corpus for two languages. Its kinds say which `splits` it has, and read their rows."""
+
+    splits: Iterable[str]
 
     def __init__(self, data: str, source: str, target: str):
         self.data, self.languages = data, (source, target)
 
-    def splits(self):
-        """The names of the splits."""
-        raise NotImplementedError
-
-    def rows(self, split):
+    def _rows(self, split):
         """Yields for each pair the number of its line, both sides, and what is wrong, or None."""
         raise NotImplementedError
 
-    def place(self, split, side, number):
+    def _place(self, split, side, number):
         """The place of a side of a pair, for messages."""
         return f"{self.data}:{number}"
 
-    def own_name(self, split):
+    def own_name(self, split: str) -> str:
         """The corpus's own name of a split, which is another one for some `validation`."""
-        if split != "validation" or split in (known := self.splits()):
+        if split != "validation" or split in self.splits:
             return split
-        return next((name for name in _VALIDATION if name in known), split)
+        return next((name for name in _VALIDATION if name in self.splits), split)
 
-    def pairs(self, split, checked=True):
+    def pairs(self, split: str, checked: bool = True) -> Iterator[tuple[bytes, bytes]]:
         """Yields the pairs of a split; CorpusError, which names the line, if one is wrong."""
-        for number, pair, problem in self.rows(split):
+        split = self.own_name(split)
+        for number, pair, problem in self._rows(split):
             for side, text in enumerate(pair if checked else ()):
                 if found := problem or _problem(text):
-                    raise CorpusError(f"{self.place(split, side, number)} {found}")
+                    raise CorpusError(f"{self._place(split, side, number)} {found}")
             yield pair
 
-    def dataset(self, split):
+    def usable_pairs(self, split: str) -> Iterator[tuple[bytes, bytes]]:
+        """The pairs of a split of which no side is blank or not UTF-8."""
+        return (pair for pair in self.pairs(split, checked=False) if not any(map(_problem, pair)))
+
+    def dataset(self, split: str) -> tf.data.Dataset:
         """The pairs of a split, which are not checked."""
         return dataset_of(lambda: self.pairs(split, checked=False))
 
-    def check_languages(self, known):
+    def _check_languages(self, known):
         for code in self.languages:
             if code not in known:
                 raise CorpusError(f"{self.data} has no language {code!r}; it has {_listed(known)}.")
 
-    def check_split(self, split, known):
+    def _check_split(self, split, known):
         if split not in known:
             raise CorpusError(f"{self.data} has no split {split!r}; it has {_listed(known)}.")
 
 
-class _Tfds(_Corpus):
+class _Tfds(Corpus):
     """A set of TensorFlow Datasets, whose lines are not checked."""
 
     def __init__(self, data: str, source: str, target: str):
         super().__init__(data, source, target)
-        require("tensorflow_datasets", "tfds", f"The corpus {data!r}")
+        self._tfds = require("tensorflow_datasets", "tfds", f"The corpus {data!r}")
         self._name = data.removeprefix("tfds:")
 
     @functools.cached_property
     def _info(self):
-        import tensorflow_datasets as tfds
-
         try:
-            return tfds.builder(self._name).info
+            return self._tfds.builder(self._name).info
         except Exception as error:
             raise CorpusError(f"TFDS has no dataset {self._name!r}: {error}") from error
 
+    @functools.cached_property
     def splits(self):
         # Of one that is not prepared they are not known.
         return list(self._info.splits) or ["train", "validation", "test"]
 
     def dataset(self, split):
-        import tensorflow_datasets as tfds
-
-        self.check_languages([feature for feature in self._info.features if feature != "id"])
+        split = self.own_name(split)
+        self._check_languages([feature for feature in self._info.features if feature != "id"])
         source, target = self.languages
-        config = tfds.ReadConfig(try_autocache=False)  # Never held whole.
+        config = self._tfds.ReadConfig(try_autocache=False)  # Never held whole.
         try:
-            pairs = tfds.load(self._name, split=split, shuffle_files=False, read_config=config)
+            pairs = self._tfds.load(self._name, split=split, read_config=config)
         except Exception as error:
-            self.check_split(split, self.splits())
+            self._check_split(split, self.splits)
             raise CorpusError(f"TFDS could not load {self._name!r}: {error}") from error
         return pairs.map(lambda pair: (pair[source], pair[target]))
 
@@ -213,7 +181,7 @@ class _Tfds(_Corpus):
         return self.dataset(split).as_numpy_iterator()
 
 
-class _Folder(_Corpus):
+class _Folder(Corpus):
     """A folder of LANG.SPLIT.txt or SPLIT.LANG files."""
 
     def __init__(self, data: str, source: str, target: str):
@@ -232,13 +200,14 @@ class _Folder(_Corpus):
                     others[split] = Path(self.data, name)
         return {**others, **files}
 
+    @functools.cached_property
     def splits(self):
         return self._files[0].keys() & self._files[1].keys()
 
-    def place(self, split, side, number):
+    def _place(self, split, side, number):
         return f"{self._files[side][split]}:{number}"
 
-    def rows(self, split):
+    def _rows(self, split):
         paths = [files.get(split) for files in self._files]
         if None in paths:
             language = self.languages[paths.index(None)]
@@ -257,7 +226,7 @@ class _Folder(_Corpus):
             yield number, pair, None
 
 
-class _Tsv(_Corpus):
+class _Tsv(Corpus):
     """A `.tsv` file, whose first line may be a header."""
 
     def __init__(self, data: str, source: str, target: str, path: Path | None = None):
@@ -266,7 +235,7 @@ class _Tsv(_Corpus):
         header = next(lines(self._path), b"").decode("utf-8", "replace").split("\t")
         self._columns, self._split_column, self._first_row = (0, 1), None, 1
         if {source, target} & {*header} or ("split" in header and len(header) > 2):
-            self.check_languages([name for name in header if name != "split"])
+            self._check_languages([name for name in header if name != "split"])
             self._columns, self._first_row = tuple(map(header.index, self.languages)), 2
             self._split_column = header.index("split") if "split" in header else None
 
@@ -280,10 +249,11 @@ class _Tsv(_Corpus):
                 split = named.decode("utf-8", "replace").strip() or "train"
             yield number, line, fields, split
 
+    @functools.cached_property
     def splits(self):
         return {split or "train" for *_, split in self._lines()}
 
-    def rows(self, split):
+    def _rows(self, split):
         found, needed = set(), max(*self._columns, self._split_column or 0) + 1
         for number, line, fields, own in self._lines():
             found.add(own or split)
@@ -295,19 +265,18 @@ class _Tsv(_Corpus):
             padded = fields + [b""] * (needed - len(fields))
             yield number, tuple(padded[i] for i in self._columns), problem
         if found:
-            self.check_split(split, sorted(found))
+            self._check_split(split, sorted(found))
 
 
-class _Tmx(_Corpus):
+class _Tmx(Corpus):
     """A translation memory."""
 
-    def splits(self):
-        return ["train"]
+    splits = ("train",)
 
-    def place(self, split, side, number):
+    def _place(self, split, side, number):
         return f"{self.data}: pair {number}"
 
-    def rows(self, split):
+    def _rows(self, split):
         for number, pair in enumerate(tmx_pairs(self.data, *self.languages), start=1):
             yield number, pair, None
 

@@ -4,8 +4,7 @@ import contextlib
 import hashlib
 import os
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 import tensorflow as tf
@@ -43,23 +42,21 @@ class EncodedPairs:
         sides = 2 + len(kinds)
         vocab_size = max(tokenizer.source_vocab_size, tokenizer.target_vocab_size)
         dtype = np.uint16 if vocab_size <= 2**16 else np.int32
-        encoders = [
-            _Encoder(tokenizer, languages[i] if languages else ()) for i in range(len(datasets))
-        ]
         lengths, keys = [np.zeros((0, sides), np.int32)], [np.zeros(0, np.int64)]
         corpus, number = [np.zeros(0, np.int16)], 0
         with contextlib.ExitStack() as stack:
             files = [
                 stack.enter_context(tempfile.TemporaryFile(dir=directory)) for _ in range(sides)
             ]
-            for i, (dataset, encoder) in enumerate(zip(datasets, encoders, strict=True)):
-                for chunk in encoder.chunks(dataset, kinds, seed, number):
-                    for file, ids in zip(files, chunk.ids, strict=True):
+            for i, dataset in enumerate(datasets):
+                codes = languages[i] if languages else ()
+                for chunk in _chunks(dataset, tokenizer, codes, kinds, seed, number):
+                    keys.append(chunk[0])
+                    for file, ids in zip(files, chunk[1], strict=True):
                         file.write(ids.astype(dtype).tobytes())
-                    lengths.append(chunk.lengths)
-                    keys.append(chunk.keys)
-                    corpus.append(np.full(len(chunk.keys), i, np.int16))
-                    number += len(chunk.keys)
+                    lengths.append(chunk[2])
+                    corpus.append(np.full(len(keys[-1]), i, np.int16))
+                    number += len(keys[-1])
             self._ids = [_mapped(file, dtype) for file in files]
         self.lengths, self.keys, self.corpus = map(np.concatenate, (lengths, keys, corpus))
         source, target = tokenizer.special_counts()
@@ -115,50 +112,34 @@ class Links:
         return self._links[self._ends[place] : self._ends[place + 1]]
 
 
-class _Chunk(NamedTuple):
-    """Some encoded pairs: their keys, and the ids of each side, one pair's after another's."""
+def _chunks(dataset, tokenizer, languages, kinds, seed, first):
+    """Yields keys of pairs, the ids of each side, one pair's after another's, and their lengths.
 
-    keys: np.ndarray
-    ids: list[np.ndarray]
-    lengths: np.ndarray  # int32 `[pairs, sides]`.
+    The sides are those of `EncodedPairs`; the first pair has the number `first`.
+    """
 
+    def source_ids(texts):
+        codes = [tf.fill(tf.shape(texts), code) for code in languages]
+        return tokenizer.source_ids(tokenizer.pieces(texts), *codes)
 
-class _Encoder:
-    """Texts to ids, in the languages of a corpus."""
+    def encode(sources, targets):
+        codes = [tf.fill(tf.shape(targets), code) for code in languages[1:]]
+        target_ids = tokenizer.target_ids(tokenizer.target_pieces(targets), *codes)
+        sides = source_ids(sources), target_ids
+        pairs = tf.strings.join([sources, targets], "\n")
+        keys = tf.strings.to_hash_bucket_fast(pairs, tf.int64.max)
+        lengths = tf.stack([side.row_lengths() for side in sides], axis=1)
+        return sources if kinds else (), keys, lengths, *(side.flat_values for side in sides)
 
-    def __init__(self, tokenizer: BaseTokenizer, languages: Sequence[str]):
-        self._tokenizer, self._languages = tokenizer, languages
-
-    def chunks(
-        self, dataset: tf.data.Dataset, kinds: Sequence[str], seed: int, first: int
-    ) -> Iterator[_Chunk]:
-        """The pairs of a dataset, and a changed source of each kind; the first is pair `first`."""
-
-        def encode(sources, targets):
-            sides = self._source_ids(sources), self._target_ids(targets)
-            keys = tf.strings.to_hash_bucket_fast(
-                tf.strings.join([sources, targets], "\n"), tf.int64.max
-            )
-            lengths = tf.stack([side.row_lengths() for side in sides], axis=1)
-            return sources if kinds else (), keys, lengths, *(side.flat_values for side in sides)
-
-        encoded = dataset.batch(_CHUNK).map(encode, os.cpu_count()).prefetch(2)
-        for sources, keys, plain, *ids in without_autotune(encoded).as_numpy_iterator():
-            lengths = [plain]
-            for kind in kinds:
-                changed = self._source_ids(tf.constant(_augmented(sources, kind, seed, first)))
-                ids.append(changed.flat_values.numpy())
-                lengths.append(changed.row_lengths()[:, None])
-            yield _Chunk(keys, ids, np.concatenate(lengths, axis=1, dtype=np.int32))
-            first += len(keys)
-
-    def _source_ids(self, texts):
-        codes = [tf.fill(tf.shape(texts), code) for code in self._languages]
-        return self._tokenizer.source_ids(self._tokenizer.pieces(texts), *codes)
-
-    def _target_ids(self, texts):
-        codes = [tf.fill(tf.shape(texts), code) for code in self._languages[1:]]
-        return self._tokenizer.target_ids(self._tokenizer.target_pieces(texts), *codes)
+    encoded = dataset.batch(_CHUNK).map(encode, os.cpu_count()).prefetch(2)
+    for sources, keys, plain, *ids in without_autotune(encoded).as_numpy_iterator():
+        lengths = [plain]
+        for kind in kinds:
+            changed = source_ids(tf.constant(_augmented(sources, kind, seed, first)))
+            ids.append(changed.flat_values.numpy())
+            lengths.append(changed.row_lengths()[:, None])
+        yield keys, ids, np.concatenate(lengths, axis=1, dtype=np.int32)
+        first += len(keys)
 
 
 def _augmented(sources, kind, seed, first):

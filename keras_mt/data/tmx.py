@@ -3,6 +3,7 @@
 import os
 import re
 from collections.abc import Iterator
+from xml.etree.ElementTree import TreeBuilder
 from xml.parsers import expat
 
 from keras_mt.compressed import open_read
@@ -13,50 +14,27 @@ _CHUNK = 1 << 16
 _CODES = {"bpt", "ept", "it", "ph", "ut"}
 
 
-class _Reader:
-    """Takes events of the parser; `pairs` are those of the units that have ended."""
+class _Units:
+    """Takes events of the parser; `ended` are the translation units that have ended."""
 
-    def __init__(self, path: str | os.PathLike, languages: tuple[str, str]):
-        self._path, self._languages = path, languages
-        self._texts, self._side, self._codes, self._text = {}, None, 0, None
-        self.pairs, self.seen, self.depth = [], set(), 0
+    def __init__(self, path: str | os.PathLike):
+        self._path, self._unit, self.ended = path, None, []
 
     def start(self, name, attributes):
-        if not self.depth and name != "tmx":
-            raise CorpusError(f"{self._path} is no TMX: its root is <{name}>, not <tmx>.")
-        self.depth += 1
         if name == "tu":
-            self._texts = {}
-        elif name == "tuv":
-            code = attributes.get("xml:lang", attributes.get("lang", ""))
-            self.seen.add(code)
-            side = self._closest(code)
-            self._side = None if side in self._texts else side
-        elif name == "seg":
-            self._text = []
-        elif name in _CODES:
-            self._codes += 1
+            self._unit = TreeBuilder()
+        if self._unit is not None:
+            self._unit.start(name, attributes)
 
-    def _closest(self, code):
-        """The index of the language that a code names or is a variant of; None for others."""
-        matching = [language for language in self._languages if _matches(code, language)]
-        return self._languages.index(max(matching, key=len)) if matching else None
+    def data(self, text):
+        if self._unit is not None:
+            self._unit.data(text)
 
     def end(self, name):
-        self.depth -= 1
-        if name in _CODES:
-            self._codes -= 1
-        elif name == "seg":
-            if self._side is not None and self._text is not None:
-                text = re.sub("[ \t\r\n]+", " ", "".join(self._text)).strip(" ")
-                self._texts[self._side] = text.encode("utf-8")
-            self._text = None
-        elif name == "tu" and len(self._texts) == 2:
-            self.pairs.append((self._texts[0], self._texts[1]))
-
-    def characters(self, text):
-        if self._text is not None and not self._codes:
-            self._text.append(text)
+        if self._unit is not None:
+            element = self._unit.end(name)
+            if name == "tu":
+                self._unit = self.ended.append(element)
 
     def refuse(self, *_):
         raise CorpusError(
@@ -72,16 +50,15 @@ def tmx_pairs(path: str | os.PathLike, source: str, target: str) -> Iterator[tup
     out. `en` also stands for `en-US` and `EN_gb`, unless that is the other language; the first
     variant of a unit is taken.
     """
-    reader = _Reader(path, (source, target))
+    units, seen, found, chunk = _Units(path), set(), False, b"<"
     parser = expat.ParserCreate()
     parser.buffer_text = True
-    parser.StartElementHandler, parser.EndElementHandler = reader.start, reader.end
-    parser.CharacterDataHandler = reader.characters
-    parser.EntityDeclHandler = parser.ExternalEntityRefHandler = reader.refuse
-    parser.SkippedEntityHandler = reader.refuse
-    count = 0
+    parser.StartElementHandler, parser.EndElementHandler = units.start, units.end
+    parser.CharacterDataHandler = units.data
+    parser.EntityDeclHandler = parser.ExternalEntityRefHandler = units.refuse
+    parser.SkippedEntityHandler = units.refuse
     with open_read(path) as file:
-        while True:
+        while chunk:
             chunk = file.read(_CHUNK)
             try:
                 parser.Parse(chunk, not chunk)
@@ -91,19 +68,39 @@ def tmx_pairs(path: str | os.PathLike, source: str, target: str) -> Iterator[tup
                 raise
             except (LookupError, ValueError) as error:  # Of the encoding that it names.
                 raise CorpusError(f"{path}: {error}: convert it to UTF-8.") from error
-            count += len(reader.pairs)
-            yield from reader.pairs
-            reader.pairs.clear()
-            if not chunk:
-                break
-    if not count:
+            for unit in units.ended:
+                texts = _texts(unit, (source, target), seen)
+                if len(texts) == 2:
+                    found = True
+                    yield texts[source], texts[target]
+            units.ended.clear()
+    if not found:
         raise CorpusError(
             f"{path} has no unit with both {source!r} and {target!r}; its languages are "
-            f"{', '.join(sorted(reader.seen)) or 'none'}."
+            f"{', '.join(sorted(seen)) or 'none'}."
         )
+
+
+def _texts(unit, languages, seen):
+    """The text of a unit in each of two languages that it has; its codes are added to `seen`."""
+    texts = {}
+    for variant in unit.iter("tuv"):
+        code, segment = variant.get("xml:lang", variant.get("lang", "")), variant.find("seg")
+        seen.add(code)
+        matching = [language for language in languages if _matches(code, language)]
+        if matching and segment is not None:
+            text = re.sub("[ \t\r\n]+", " ", _text_of(segment)).strip(" ")
+            texts.setdefault(max(matching, key=len), text.encode("utf-8"))
+    return texts
 
 
 def _matches(code, language):
     """True if a unit's code is the language, or one of its regional variants."""
     code, language = (text.replace("_", "-").lower() for text in (code, language))
     return code == language or code.startswith(f"{language}-")
+
+
+def _text_of(element):
+    """The text of an element and behind it, without that of a document's own markup."""
+    parts = [] if element.tag in _CODES else [element.text or "", *map(_text_of, element)]
+    return "".join([*parts, element.tail or ""])

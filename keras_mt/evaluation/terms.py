@@ -9,21 +9,9 @@ from keras_mt.text import Glossary
 def terms_kept(
     glossary: Glossary, sources: Sequence[str], translations: Sequence[str]
 ) -> tuple[int, float | None]:
-    """Counts the terms of a glossary in sources, and the share that their translations have.
+    """The number of a glossary's terms in sources, and the share that their translations have.
 
-    The terms of the sources are found as a translator finds them. A translation has one if its
-    target stands in it, as whole words and whatever their case; for a term that occurs several
-    times, as often.
-
-    Args:
-        glossary: The `Glossary`.
-        sources: The sources.
-        translations: A translation of each.
-
-    Returns:
-        The number of occurrences, and the share, None if there are none.
-
-    Example:
+    A term is found as a translator finds it, and its target as whole words, whatever their case.
 
     >>> terms_kept(Glossary({"bank": "Institut"}), ["A bank, a bank."], ["Ein Institut."])
     (2, 0.5)

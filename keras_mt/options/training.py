@@ -165,20 +165,9 @@ class TrainingOptions(LanguageOptions):
         default_text="0, or init's",
         inherited=True,
     )
-    guided_alignment: str | os.PathLike | None = option(
-        "Teach one attention head to align words (guided alignment): learned, for alignments that "
-        "are learned from the corpus, or a FILE of them in Pharaoh's format, over the words of "
-        "each line of the one corpus. The flag alone means learned.",
+    guided_alignment: bool | None = option(
+        "Teach one attention head to align words, by alignments that are learned from the corpus.",
         default_text="no head is taught",
-        defines_run=True,
-        metavar="[FILE]",
-    )
-    terms: float | None = option(
-        "Teach the model to use a glossary's terms: the share of sources, such as 0.3, in which "
-        "some words carry the target's words for them.",
-        minimum=0,
-        maximum=1,
-        default_text="none",
         defines_run=True,
     )
     warmup_steps: int | None = option(
@@ -261,20 +250,18 @@ class TrainingOptions(LanguageOptions):
             raise InputError("Give `init` or `model`, not both: init brings its own model.")
         self._take_from_model()
         validate_all(self)
-        for name in ("init", "guided_alignment"):
-            if getattr(self, name) is not None:  # The dataclass is frozen.
-                object.__setattr__(self, name, str(Path(getattr(self, name))))
+        if self.init is not None:  # The dataclass is frozen.
+            object.__setattr__(self, "init", str(Path(self.init)))
         if sum(getattr(self, name) is not None for name in ENDS) > 1:
             raise InputError("Give `epochs`, `steps` or `minutes`, only one of them.")
         if any(as_integer("corpus_weights", weight) < 1 for weight in self.corpus_weights or ()):
             raise InputError(
                 f"corpus_weights must be at least 1. Received: {list(self.corpus_weights)}"
             )
-        needing = "guided_alignment" if self.guided_alignment is not None else "terms"
-        if self.needs_links and self.subword_sampling is not None:
+        if self.guided_alignment and self.subword_sampling is not None:
             raise InputError(
-                f"{needing} does not go with subword_sampling, whose pieces are others in each "
-                "epoch: leave one of them out."
+                "guided_alignment does not go with subword_sampling, whose pieces are others in "
+                "each epoch: leave one of them out."
             )
         if self.init is not None and self.tokenizer is not None:
             raise InputError("Give `init` or `tokenizer`, not both: init brings its own tokenizer.")
@@ -283,11 +270,6 @@ class TrainingOptions(LanguageOptions):
                 "lora_rank needs `init`, the run whose model gets the adapters. "
                 f"Received: lora_rank={self.lora_rank}"
             )
-
-    @property
-    def needs_links(self) -> bool:
-        """True if word alignments are needed, for a guided head or for terms."""
-        return self.guided_alignment is not None or bool(self.terms)
 
     def _take_from_model(self):
         """Moves arguments in `model` that have an option of their own to that option."""

@@ -37,8 +37,6 @@ class BaseTokenizer(abc.ABC):
         source_prefix: Ids that every source begins with, even before its language.
         source_eos_id: The id that ends a source; None for `eos_id`.
         forced: Ids that every target is forced to begin with, if there are no languages.
-        term_markers: Two ids that no text has, which a source may hold around the terms that its
-            translation must have; None if there are none.
         description: A few words about the tokenizer, for the model card.
 
     Example:
@@ -56,14 +54,16 @@ class BaseTokenizer(abc.ABC):
     padding_id: int = 0
     bos_id: int = 2
     eos_id: int = 3
-    languages: Sequence[str] = ()
     language_ids: Sequence[tuple[str, int]] = ()
     language_first: bool = True
     target_on_source: bool = False
     source_prefix: Sequence[int] = ()
     source_eos_id: int | None = None
     forced: Sequence[int] = ()
-    term_markers: tuple[int, int] | None = None
+
+    @property
+    def languages(self) -> Sequence[str]:
+        return tuple(code for code, _ in self.language_ids)
 
     @property
     def forbidden_ids(self) -> tuple[int, ...]:
@@ -87,13 +87,9 @@ class BaseTokenizer(abc.ABC):
 
     @abc.abstractmethod
     def pieces(self, strings: tf.Tensor) -> tf.RaggedTensor:
-        """The piece ids of texts, without special ids: these are counted against limits, and cut.
+        """The piece ids of texts `[batch]`, ragged int32 `[batch, (tokens)]`.
 
-        Args:
-            strings: String tensor `[batch]`, UTF-8.
-
-        Returns:
-            Ragged int32 `[batch, (tokens)]`.
+        They have no special ids, are counted against limits, and are cut.
         """
 
     def target_pieces(self, strings: tf.Tensor) -> tf.RaggedTensor:
@@ -101,16 +97,10 @@ class BaseTokenizer(abc.ABC):
         return self.pieces(strings)
 
     def language_tags(self, strings: tf.Tensor) -> tf.RaggedTensor | None:
-        """The id of the tag that a source begins with and that applies to all of it: `>>fra<<`.
+        """The ids of the tags, such as `>>fra<<`, that sources `[batch]` begin with.
 
-        Every segment of the source is then given the tag.
-
-        Args:
-            strings: String tensor `[batch]`.
-
-        Returns:
-            Ragged int32 `[batch, (tokens)]`, at most one in a row; None if the tokenizer has no
-            tags.
+        They are ragged, at most one in a row, and each segment of a source is given its tag. None
+        if the tokenizer has no tags.
         """
         return None
 
@@ -122,13 +112,8 @@ class BaseTokenizer(abc.ABC):
     ) -> tf.RaggedTensor:
         """The ids that the model reads: pieces and the end, with a prefix and a language if any.
 
-        Args:
-            pieces: Ragged int32 `[batch, (tokens)]`, from `pieces`.
-            source_language, target_language: Strings `[batch]`, codes of `languages`; None if there
-                are none.
-
-        Returns:
-            Ragged int32 `[batch, (tokens)]`; every row gets the same number of special ids.
+        Languages are strings `[batch]`, codes of `languages`; None if there are none. Every row
+        gets the same number of special ids.
         """
         rows = pieces.nrows()
         eos_id = self.eos_id if self.source_eos_id is None else self.source_eos_id
@@ -176,14 +161,7 @@ class BaseTokenizer(abc.ABC):
 
     @abc.abstractmethod
     def text(self, ids: tf.RaggedTensor) -> tf.Tensor:
-        """Text from ids; special ids are left out.
-
-        Args:
-            ids: Ragged int32 `[batch, (tokens)]`: the ids of translations, without padding.
-
-        Returns:
-            String tensor `[batch]`.
-        """
+        """Texts `[batch]` from the ids of translations, ragged; special ids are left out."""
 
     @property
     @abc.abstractmethod
@@ -238,12 +216,7 @@ def ids_of(strings: tf.Tensor, ids: Sequence[tuple[str, int]]) -> tf.Tensor:
     return tf.reduce_max(tf.where(strings[:, None] == known, values, -1), axis=1)
 
 
-def without_control_characters(strings: tf.Tensor, first: str = r"\x00") -> tf.Tensor:
-    """Valid UTF-8: control characters but tab and line ends, and other bytes, become spaces.
-
-    Those before the `first` stay.
-    """
+def without_control_characters(strings: tf.Tensor, but: str = "") -> tf.Tensor:
+    """Valid UTF-8: control characters but tab, line ends and one become spaces, as other bytes."""
     strings = tf.strings.unicode_transcode(strings, "UTF-8", "UTF-8", replacement_char=ord(" "))
-    return tf.strings.regex_replace(
-        strings, rf"[{first}-\x08\x0b\x0c\x0e-\x1f\x{{7f}}-\x{{9f}}]", " "
-    )
+    return tf.strings.regex_replace(strings, rf"[^\P{{Cc}}{but}\t\n\r]", " ")

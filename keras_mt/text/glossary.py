@@ -46,28 +46,19 @@ class Term(NamedTuple):
     target: str | None = None
     case_sensitive: bool = False
 
-    @property
-    def line(self) -> str:
-        """Its line in a glossary's file."""
-        columns = [self.source]
-        if self.target is not None or self.case_sensitive:
-            columns.append(self.source if self.target is None else self.target)
-        return "\t".join([*columns, CASE] if self.case_sensitive else columns)
-
 
 class Glossary:
     """Terms whose translations are given.
 
     A term is found in a text as a sequence of whole words, which end where letters and digits end;
     in scripts without spaces, as a sequence of characters. A Korean word may have a particle behind
-    it. Of two that overlap, the one of more words counts, and then the one further left. A term
-    without a target stays as it is.
+    it. Of two that overlap, the one of more words counts, and then the one further left. Upper and
+    lower case are the same in sources, but for a `Term` that is case-sensitive. A term without a
+    target stays as it is.
 
     Args:
         pairs: Pairs `(source, target)`, a dict of them, or a list of `Term`; a target of None, or
             a str in place of a pair, is a term that stays.
-        ignore_case: Whether upper and lower case are the same in sources. A `Term` may
-            be case-sensitive by itself.
 
     Raises:
         ValueError: If a term is empty, has a tab or line end in it, or two targets.
@@ -79,11 +70,7 @@ class Glossary:
     (2, ['bank', 'Keras'])
     """
 
-    def __init__(
-        self,
-        pairs: Mapping[str, str | None] | Iterable[str | Sequence[str | None]],
-        ignore_case: bool = True,
-    ):
+    def __init__(self, pairs: Mapping[str, str | None] | Iterable[str | Sequence[str | None]]):
         pairs = pairs.items() if isinstance(pairs, Mapping) else pairs
         if isinstance(pairs, (str, bytes)) or not isinstance(pairs, Iterable):
             raise InputError(
@@ -92,18 +79,14 @@ class Glossary:
             )
         rows = {f"pairs[{i}]": pair for i, pair in enumerate(pairs)}
         rows = {name: _columns_of_pair(name, pair) for name, pair in rows.items()}
-        self._terms = _terms(rows, ignore_case)
+        self._terms = _terms(rows)
 
     @classmethod
-    def load(cls, path: str | os.PathLike, ignore_case: bool = True) -> Self:
+    def load(cls, path: str | os.PathLike) -> Self:
         """Reads a glossary from a file of lines `source<TAB>target`, in UTF-8.
 
         A source alone stays as it is; a third column `case` says that the source's upper and lower
         case count. Blank lines, and those that begin with `#`, are left out.
-
-        Args:
-            path: The file.
-            ignore_case: As in the constructor.
 
         Raises:
             FileNotFoundError: If there is no such file.
@@ -116,7 +99,7 @@ class Glossary:
             if line.strip() and not line.lstrip().startswith(b"#"):
                 name = f"{path}:{number}"
                 rows[name] = _columns_of_line(name, line.removesuffix(b"\r"))
-        glossary._terms = _terms(rows, ignore_case)
+        glossary._terms = _terms(rows)
         return glossary
 
     def __len__(self) -> int:
@@ -131,7 +114,7 @@ class Glossary:
     @property
     def fingerprint(self) -> str:
         """A hash of its terms."""
-        return hashlib.sha256("\n".join(term.line for term in self).encode()).hexdigest()
+        return hashlib.sha256(repr(self._terms).encode()).hexdigest()
 
     @functools.cached_property
     def _index(self):
@@ -226,14 +209,14 @@ def _columns_of_line(name, line):
     return columns
 
 
-def _terms(rows, ignore_case):
+def _terms(rows):
     """The terms of columns, which have names for messages; each source once."""
     known, refused = {}, []
     for name, columns in rows.items():
         source, target, case = (*columns, None, None)[:3]
         source = _stripped(name, "source", source)
         target = None if target is None else _stripped(name, "target", target)
-        term = Term(source, target, bool(case) or not ignore_case)
+        term = Term(source, target, bool(case))
         key = " ".join(source.split())
         key = key if term.case_sensitive else key.lower(), term.case_sensitive
         first, other = known.setdefault(key, (name, term))

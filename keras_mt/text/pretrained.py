@@ -16,7 +16,7 @@ from keras_mt.text.base_tokenizer import BaseTokenizer, ids_of
 from keras_mt.text.tokenizer import SentencePiece, sentencepiece_processor
 
 _SETTINGS = "tokenizer.json"
-_MODELS = {"source": "source.model", "target": "target.model"}
+_MODELS = "source.model", "target.model"
 
 
 class PretrainedTokenizer(tf.Module, BaseTokenizer):
@@ -81,7 +81,6 @@ class PretrainedTokenizer(tf.Module, BaseTokenizer):
         self.padding_id, self.bos_id, self.eos_id = padding_id, bos_id, eos_id
         self.source_eos_id = source_eos_id
         self.forbidden_ids = tuple(sorted({padding_id, *forbidden_ids} - {eos_id}))
-        self.languages = tuple(languages or ())
         self.language_ids = tuple((languages or {}).items())
         self.language_first, self.target_on_source = language_first, target_on_source
         self.forced, self.source_prefix = tuple(forced), tuple(source_prefix)
@@ -89,7 +88,7 @@ class PretrainedTokenizer(tf.Module, BaseTokenizer):
         self.description = description
         codes = {id for _, id in (*self.language_ids, *self._tags)}
         self._sides = [
-            _Side(models[i % len(models)], pieces[i % len(pieces)], special, codes)
+            _Side(_MODELS[i], models[i % len(models)], pieces[i % len(pieces)], special, codes)
             for i in range(max(len(models), len(pieces)))
         ]
         self.vocab_size, self.target_vocab_size = self._sides[0].size, self._sides[-1].size
@@ -144,7 +143,7 @@ class PretrainedTokenizer(tf.Module, BaseTokenizer):
 
     def save(self, path: str | os.PathLike) -> None:
         """Writes the models, and a JSON file of all other settings, into an existing folder."""
-        for name, model in zip(_MODELS.values(), self.models, strict=False):
+        for name, model in zip(_MODELS, self.models, strict=False):
             (Path(path) / name).write_bytes(model)
         (Path(path) / _SETTINGS).write_text(self._json, encoding="utf-8")
 
@@ -158,15 +157,13 @@ class PretrainedTokenizer(tf.Module, BaseTokenizer):
         """
         path = Path(path)
         text = (path / _SETTINGS).read_text(encoding="utf-8")
-        source, target = (path / name for name in _MODELS.values())
+        source, target = (path / name for name in _MODELS)
         files = [source, target] if target.is_file() else [source]
-        models = {file: file.read_bytes() for file in files}
-        for file, model in models.items():
-            sentencepiece_processor(model, file)
+        models = [file.read_bytes() for file in files]
         try:
             settings = json.loads(text)
             del settings["kind"]
-            return cls([*models.values()], **settings)
+            return cls(models, **settings)
         except (ValueError, TypeError, LookupError, AttributeError, ZeroDivisionError) as error:
             raise InputError(f"{path} holds no tokenizer that can be read: {error}.") from None
 
@@ -177,11 +174,9 @@ class _Side(tf.Module):
     The search is binary, by hashes: a hash table would be one more resource to initialize.
     """
 
-    def __init__(
-        self, model: bytes, pieces: Sequence[str], special: Sequence[str], codes: set[int]
-    ) -> None:
+    def __init__(self, name, model, pieces, special, codes) -> None:
         super().__init__()
-        sentencepiece_processor(model, "a file")
+        sentencepiece_processor(model, name)
         self.size = len(pieces)
         self._unknown_id = pieces.index(special[0])
         self._model = SentencePiece(model, tf.string)

@@ -87,10 +87,6 @@ class Tokenizer(SentencePiece, BaseTokenizer):
         controls = filter(self._processor.is_control, pieces)
         found = {i: _LANGUAGE.fullmatch(self._processor.id_to_piece(i)) for i in controls}
         self.language_ids = tuple((code[1], i) for i, code in found.items() if code)
-        self.languages = tuple(code for code, _ in self.language_ids)
-        # Control characters, which `pieces` makes spaces of, have bytes all the same.
-        markers = [self._processor.piece_to_id(f"<0x0{i}>") for i in (1, 2)]
-        self.term_markers = None if self.unknown_id in markers else tuple(markers)
         self._log_probs = np.array([self._processor.get_score(piece) for piece in pieces])
         self._begins = [self._processor.id_to_piece(piece)[0] == "▁" for piece in pieces]
         self._units = {self.eos_id, *(id for _, id in self.language_ids)}  # That stay as they are.
@@ -137,11 +133,12 @@ class Tokenizer(SentencePiece, BaseTokenizer):
                 "languages must be different codes of letters, digits and _. "
                 f"Received: {list(languages)}"
             )
-        model = io.BytesIO()
-        texts = sample_texts(texts, sample, seed)
+        model, kept = io.BytesIO(), Reservoir(sample, seed)
+        for text in texts:
+            kept.add(text)
         try:
             sentencepiece.SentencePieceTrainer.train(
-                sentence_iterator=iter(texts),
+                sentence_iterator=iter(kept.texts),
                 model_writer=model,
                 vocab_size=vocab_size,
                 model_type=model_type,
@@ -231,8 +228,7 @@ class Tokenizer(SentencePiece, BaseTokenizer):
 
         A segmentation is drawn with a probability proportional to `probability ** alpha`. Since no
         piece spans two words, each word is sampled by itself, among its 16 most probable
-        segmentations. (The samples of SentencePiece's own sampler differ between processes,
-        whatever the seed.)
+        segmentations.
 
         Args:
             ids: List of lists of int, the texts' ids; the end and a language's token stay in place.
@@ -242,9 +238,6 @@ class Tokenizer(SentencePiece, BaseTokenizer):
             max_length: The maximum number of tokens of a text; if the sample has more, the text
                 keeps its segmentation. None for no limit.
 
-        Returns:
-            A list of lists of int, the ids of the sampled segmentations.
-
         Raises:
             ValueError: If the model is not a unigram model, or there are fewer random numbers than
                 words.
@@ -252,16 +245,12 @@ class Tokenizer(SentencePiece, BaseTokenizer):
         Reference:
             Kudo 2018, Subword Regularization, section 3 (https://arxiv.org/abs/1804.10959).
         """
+        # The samples of SentencePiece's own sampler differ between processes, whatever the seed.
         sampled = []
         for text, numbers in zip(ids, uniform, strict=True):
             starts = [i for i, piece in enumerate(text) if i and self._begins_unit[piece]]
-            if len(numbers) <= len(starts):
-                raise InputError(
-                    "uniform must have a number for each word. "
-                    f"Received: {len(numbers)} for {len(starts) + 1} words"
-                )
-            drawn, ends = [], [*starts, len(text)]
-            for first, end, number in zip([0, *starts], ends, numbers, strict=False):
+            drawn, words = [], [*zip([0, *starts], [*starts, len(text)], strict=True)]
+            for (first, end), number in zip(words, numbers[: len(words)], strict=True):
                 segmentations, summed = self._segmentations(tuple(text[first:end]), alpha)
                 drawn += segmentations[bisect.bisect_right(summed, number)]
             sampled.append(text if max_length is not None and len(drawn) > max_length else drawn)
@@ -380,14 +369,6 @@ class Reservoir:
             self.texts.append(text)
         elif (place := self._random.randrange(self._count)) < self._size:
             self.texts[place] = text
-
-
-def sample_texts(texts: Iterable[str | bytes], size: int, seed: int) -> list[str | bytes]:
-    """At most `size` texts, drawn uniformly."""
-    sample = Reservoir(size, seed)
-    for text in texts:
-        sample.add(text)
-    return sample.texts
 
 
 def _explain(error, vocab_size, fewest):

@@ -10,9 +10,10 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from keras_mt.data import Batches, Cleaning, has_split, load_corpus
+from keras_mt.data import Batches, load_corpus
+from keras_mt.data.cleaning import Cleaning
 from keras_mt.data.cleaning_rules import rule_names
-from keras_mt.data.corpus import corpus_dataset, dataset_of, is_usable, raw_pairs
+from keras_mt.data.corpus import dataset_of, has_split, open_corpus
 from keras_mt.errors import CorpusError, InputError
 from keras_mt.options import TrainingOptions, check_language
 from keras_mt.run_folder import RunConfig, RunFolder
@@ -135,8 +136,8 @@ def _training_pairs(data, source, target, clean, worker):
     With the option `clean` they are those that break no rule.
     """
     if not clean:
-        corpus = data, source, target, "train"
-        return raw_pairs(*corpus, checked=True), corpus_dataset(*corpus)
+        corpus = open_corpus(data, source, target)
+        return corpus.pairs("train"), corpus.dataset("train")
     cleaning = Cleaning(data, source, target, rule_names())
     worker.report(f"cleaned {data}: {cleaning}")
     return cleaning.pairs(), cleaning.dataset()
@@ -144,10 +145,10 @@ def _training_pairs(data, source, target, clean, worker):
 
 def _validation_pairs(data, source, target, clean):
     """The validation pairs of a corpus; with the option `clean`, those that are not refused."""
-    corpus = data, source, target, "validation"
-    return (
-        dataset_of(lambda: filter(is_usable, raw_pairs(*corpus))) if clean else load_corpus(*corpus)
-    )
+    if not clean:
+        return load_corpus(data, source, target, "validation")
+    corpus = open_corpus(data, source, target)
+    return dataset_of(lambda: corpus.usable_pairs("validation"))
 
 
 def existing_tokenizer(
@@ -234,7 +235,7 @@ def training_batches(
         subword_sampling=options.subword_sampling,
         augment=options.augment,
         weights=options.corpus_weights,
-        temperature=_TEMPERATURE if even else None,
+        temperature=_TEMPERATURE if even else 1.0,
         directory=worker.temporary,
         **languages,
     )

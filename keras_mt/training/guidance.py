@@ -6,19 +6,15 @@ from typing import Any
 import keras
 import numpy as np
 
-from keras_mt.alignment import Aligner, read_pharaoh
+from keras_mt.alignment import Aligner
 from keras_mt.data import Batches
-from keras_mt.data.annotation import Annotator
 from keras_mt.data.encoded import Links
 from keras_mt.errors import InputError
 from keras_mt.inference import best_head
 from keras_mt.models.seq2seq import clone
 from keras_mt.options import TrainingOptions
-from keras_mt.run_folder import RunConfig
-from keras_mt.text.words import words_of_pieces
 from keras_mt.training.distribution import Worker
 
-LEARNED = "learned"  # The value of `guided_alignment` that is no file.
 _LEARN_PAIRS = 200_000  # That an aligner for guidance is learned from, at most.
 _HEAD_PAIRS, _MEASURED = 20_000, 1000  # Those to learn, and to measure heads with.
 _CHUNK = 8192
@@ -26,47 +22,26 @@ _CHUNK = 8192
 
 def check_has_head(options: TrainingOptions, architecture: type) -> None:
     """Refuses a model without a head that could be taught."""
-    if options.needs_links and not hasattr(architecture, "guided_head"):
-        name = "terms" if options.guided_alignment is None else "guided_alignment"
-        raise InputError(f"{name} needs a Transformer. Received: a {architecture.__name__}")
-
-
-def check_alignments(request: RunConfig) -> None:
-    """Refuses a file of alignments that cannot be of the run's corpus."""
-    options, path = request.options, request.options.guided_alignment
-    if path in (None, LEARNED):
-        return
-    if len(request.data) > 1 or request.pairs is not None or options.clean:
+    if options.guided_alignment and not hasattr(architecture, "guided_head"):
         raise InputError(
-            f"A file of guided_alignment ({path}) goes with one corpus, all of whose pairs are "
-            f"trained on: give {LEARNED!r}, or leave out `pairs`, the other `data` and `clean`."
+            f"guided_alignment needs a Transformer. Received: a {architecture.__name__}"
         )
 
 
 def set_up_model(options: TrainingOptions, model: keras.Model) -> None:
-    """Sets the head to teach, unless the model has one, and that it learns to read terms."""
-    if not options.needs_links:
-        return
-    if options.guided_alignment is not None and model.alignment_head is None:
+    """Sets the head to teach, unless the model has one."""
+    if options.guided_alignment and model.alignment_head is None:
         model.alignment_head = model.guided_head
-    if options.terms:
-        model.reads_terms = True
 
 
 def with_links(batches: Batches, options: TrainingOptions, worker: Worker) -> Batches:
-    """The batches with the links that a head is taught and that terms come from."""
-    if not options.needs_links:
+    """The batches with the links that a head is taught, if one is."""
+    if not options.guided_alignment:
         return batches
-    annotator, path = None, options.guided_alignment
-    if options.terms:
-        annotator = Annotator(batches.tokenizer, options.terms, options.seed)
-    if path in (None, LEARNED):
-        found, origin = _aligned(_learned(batches, _LEARN_PAIRS), batches), "learned"
-    else:
-        found, origin = _expanded(path, batches), f"from {path}"
+    found = _aligned(_learned(batches, _LEARN_PAIRS), batches)
     links = Links(batches.kept, found, worker.temporary)
-    worker.report(f"word alignments {origin}: {links.linked:,} pairs with links")
-    return batches.with_links(links, guided=path is not None, annotator=annotator)
+    worker.report(f"word alignments learned: {links.linked:,} pairs with links")
+    return batches.with_links(links)
 
 
 def choose_head(
@@ -122,26 +97,3 @@ def _aligned(aligner, batches) -> Iterator[np.ndarray]:
     """The links of the pairs that are trained on."""
     for index in np.split(batches.kept, range(_CHUNK, len(batches.kept), _CHUNK)):
         yield from aligner.align(*(batches.encoded.side(side, index) for side in (0, 1)))
-
-
-def _expanded(path, batches) -> Iterator[np.ndarray]:
-    """The links of pieces, each of a word with each of another, from a file of those of words."""
-    pairs = [tuple(t.decode() for t in p) for p in batches.pairs[0].as_numpy_iterator()]
-    lines = read_pharaoh(path, [[len(side.split()) for side in pair] for pair in pairs])
-    index, kept = np.arange(len(pairs)), set(batches.kept.tolist())
-    sides = zip(*(batches.encoded.side(side, index) for side in (0, 1)), strict=True)
-    for i, (pair, ids, links) in enumerate(zip(pairs, sides, lines, strict=True)):
-        if i not in kept:
-            continue
-        source, target = (
-            words_of_pieces(text.split(), _strings(batches.tokenizer, own, is_target))
-            for text, own, is_target in zip(pair, ids, (False, True), strict=True)
-        )
-        linked = np.zeros([max(words.max() + 1, 1) for words in (source, target)], bool)
-        linked[links[:, 0], links[:, 1]] = True
-        yield np.argwhere(linked[source][:, target] & (source >= 0)[:, None] & (target >= 0))
-
-
-def _strings(tokenizer, ids, is_target):
-    strings = tokenizer.id_to_string if is_target else tokenizer.source_id_to_string
-    return [piece.decode() for piece in strings(ids).numpy()]

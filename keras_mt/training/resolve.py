@@ -1,7 +1,6 @@
 """From what was asked for to the configuration of a run, in which all options are filled in."""
 
 import dataclasses
-import hashlib
 from collections.abc import Mapping, Sequence
 
 from keras_mt.data import Batches
@@ -12,7 +11,6 @@ from keras_mt.run_folder import RunConfig
 from keras_mt.training.architecture import Base, preset_of
 from keras_mt.training.corpora import Corpora
 from keras_mt.training.distribution import Worker
-from keras_mt.training.guidance import LEARNED
 from keras_mt.training.recipe import AVERAGED, fitted_options
 
 # What neither the user nor the recipe, the preset or the run to begin from says.
@@ -143,12 +141,8 @@ def with_fingerprints(
 
     What has changed since the run began is refused.
     """
-    found = {"corpora": [*batches.fingerprints]}
-    found["corpora"] += [part.fingerprints[0] for part in validation.values()]
-    alignments = config.options.guided_alignment
-    if alignments not in (None, LEARNED):
-        with open(alignments, "rb") as file:
-            found["alignments"] = hashlib.file_digest(file, "sha256").hexdigest()
+    found = {"corpora": [*batches.encoded.fingerprints]}
+    found["corpora"] += [part.encoded.fingerprints[0] for part in validation.values()]
     if base is not None and base.digest is not None:
         found["init"] = base.digest
     before = config.fingerprints
@@ -172,9 +166,4 @@ def with_fingerprints(
                 f"{name} has changed since the run began: {change}. Give it the same data, or "
                 "another output folder."
             )
-    if before.get("alignments") != found.get("alignments"):
-        raise InputError(
-            f"{alignments} has changed since the run began: put it back, or give another output "
-            "folder."
-        )
     return config

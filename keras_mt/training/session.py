@@ -40,7 +40,6 @@ from keras_mt.training.checkpoints import Checkpoints, averaged
 from keras_mt.training.compiling import compile_for_translation
 from keras_mt.training.distribution import Worker
 from keras_mt.training.guidance import (
-    check_alignments,
     check_has_head,
     choose_head,
     set_up_model,
@@ -130,7 +129,6 @@ def train(
     if architecture := known_architecture(options, folder.config):
         check_arguments(options, architecture)
         check_has_head(options, architecture)
-    check_alignments(request)
     worker = Worker.start(folder, options.devices, report)
     with worker.at_work():
         worker.report(f"training on {distribution.device_names(worker.strategy)}")

@@ -3,7 +3,8 @@ import json
 import numpy as np
 import pytest
 
-from keras_mt.data import Cleaning, CorpusError, clean, cleaning, load_corpus
+from keras_mt.data import CorpusError, cleaning, corpus, load_corpus
+from keras_mt.data.cleaning import Cleaning, clean
 from keras_mt.data.cleaning_rules import rule_names
 
 # The rule that drops a pair, and the pair.
@@ -140,6 +141,6 @@ def test_rows_without_a_target_and_line_breaks_in_a_text_do_no_harm(tmp_path, mo
     (tmp_path / "pairs.tsv").write_bytes(b"A dog.\tEin Hund.\nlonely\nA cat.\tEine Katze.\n")
     cleaned(tmp_path / "pairs.tsv", tmp_path / "out")
     assert (tmp_path / "out" / "en.train.txt").read_text() == "A dog.\nA cat.\n"
-    monkeypatch.setattr(cleaning, "raw_pairs", lambda *_: iter([(b"A\ndog.", b"Ein Hund.")]))
+    monkeypatch.setattr(corpus.Corpus, "pairs", lambda *_, **__: iter([(b"A\ndog.", b"Ein Hund.")]))
     cleaned(tmp_path / "pairs.tsv", tmp_path / "next")
     assert (tmp_path / "next" / "en.train.txt").read_text() == "A dog.\n"

@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from keras_mt.data import Cleaning, load_corpus
+from keras_mt.data import load_corpus
+from keras_mt.data.cleaning import Cleaning
 from keras_mt.data.cleaning_rules import RULES, pair_hash, rule_names
 
 LANGUAGES = ("en", "de")

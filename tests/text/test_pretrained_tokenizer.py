@@ -113,6 +113,7 @@ def test_a_damaged_one_is_refused(marked, tmp_path):
         (tmp_path / "tokenizer.json").write_text(text)
         with pytest.raises(ValueError, match="holds no tokenizer that can be read"):
             PretrainedTokenizer.load(tmp_path)
+    marked.save(tmp_path)
     (tmp_path / "source.model").write_bytes(b"x")
     with pytest.raises(ValueError, match="not a SentencePiece model"):
         PretrainedTokenizer.load(tmp_path)

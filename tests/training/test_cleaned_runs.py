@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from keras_mt.data import clean
+from keras_mt.data.cleaning import clean
 from keras_mt.run_folder import RunFolder
 from keras_mt.training import train
 

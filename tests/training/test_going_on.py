@@ -144,7 +144,7 @@ def test_a_run_that_goes_on_is_judged_by_its_own_architecture(corpus, copy):
     for options, message in (
         ({"model": {"num_heads": 4}}, "Recurrent.* has no argument 'num_heads': it has"),
         ({"model": {"num_layers": 3}}, "other arguments: .*model was None"),
-        ({"terms": 0.3}, "terms needs a Transformer. Received: a Recurrent"),
+        ({"guided_alignment": True}, "needs a Transformer. Received: a Recurrent"),
     ):
         with pytest.raises(ValueError, match=message):
             train(corpus, "pt", "en", copy, steps=2, **options)
@@ -298,7 +298,7 @@ def test_an_architecture_of_ones_own_is_trained_averaged_and_tuned(corpus, tmp_p
 
 EXPERTS = {"num_layers": 1, "d_model": 16, "num_heads": 2, "d_ff": 16, "sparse_step": 1}
 KINDS = {
-    "guided": {"guided_alignment": "learned", "rdrop_weight": 0.5},
+    "guided": {"guided_alignment": True, "rdrop_weight": 0.5},
     "adapters": {"lora_rank": 2, "init": "run_dir", "preset": None, "vocab_size": None},
     "pairs": {"data": None, "source": None, "target": None, "pairs": ["pt-en", "en-pt"]},
     "experts": {

@@ -1,20 +1,17 @@
 """Guided alignment, and the head that is chosen where none is guided."""
 
 import itertools
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from keras_mt import Tokenizer, Transformer
-from keras_mt.alignment import write_pharaoh
-from keras_mt.data import Batches, load_corpus
+from keras_mt.data import Batches
 from keras_mt.data.encoded import Links
 from keras_mt.models import Recurrent
-from keras_mt.run_folder import RunConfig, RunFolder
-from keras_mt.training import TrainingOptions, average_run, compile_for_translation, train
-from keras_mt.training.resolve import with_fingerprints
+from keras_mt.run_folder import RunFolder
+from keras_mt.training import average_run, compile_for_translation, train
 
 pytestmark = pytest.mark.usefixtures("micro")
 SMALL = {
@@ -25,18 +22,6 @@ SMALL = {
     "max_length": 64,
     "learning_rate": 0.01,
 }
-
-
-def test_another_file_of_alignments_is_refused_when_a_run_goes_on(tmp_path):
-    path = tmp_path / "links.txt"
-    path.write_text("0-0\n")
-    config = RunConfig(["x"], "en", "de", TrainingOptions(guided_alignment=path))
-    batches = SimpleNamespace(fingerprints=[{"pairs": 1, "sha256": "00"}])
-    config = with_fingerprints(config, ["x"], None, batches, {})
-    assert with_fingerprints(config, ["x"], None, batches, {}) == config
-    path.write_text("0-1\n")
-    with pytest.raises(ValueError, match=r"links\.txt has changed since the run began"):
-        with_fingerprints(config, ["x"], None, batches, {})
 
 
 @pytest.mark.long
@@ -60,7 +45,7 @@ def test_a_guided_head_learns_to_align():
 
 
 @pytest.mark.usefixtures("untrained")
-@pytest.mark.parametrize("guided", ["learned", None])
+@pytest.mark.parametrize("guided", [True, None])
 def test_the_config_of_a_run_and_of_its_model_has_the_head(corpus, tmp_path, guided):
     messages, run = [], tmp_path / "run"
     options = {**SMALL, "report": messages.append, "guided_alignment": guided}
@@ -68,7 +53,7 @@ def test_the_config_of_a_run_and_of_its_model_has_the_head(corpus, tmp_path, gui
     model = RunFolder(run).load_model()
     head = model.get_config()["alignment_head"]  # None if the mean of all aligns better.
     assert RunFolder(run).config.model_config["alignment_head"] == head
-    assert any("aligns best" in message for message in messages) == (guided is None)
+    assert any("aligns best" in message for message in messages) == (not guided)
     if guided:
         assert model.alignment_head == model.guided_head == (0, 0)
     average_run(run, tmp_path / "mean", last=1)
@@ -99,21 +84,6 @@ def test_batches_have_the_links_of_what_is_not_changed(tmp_path):
     assert seen == set(itertools.product((0, 1), (True, False)))
 
 
-@pytest.mark.usefixtures("eager", "bare_end")
-def test_a_file_of_links_of_words_teaches_those_of_their_pieces(corpus, tmp_path):
-    pairs = list(load_corpus(corpus, "pt", "en", "train").as_numpy_iterator())
-    path, messages = tmp_path / "links.txt", []
-    write_pharaoh(path, [[[0, 0]] for _ in pairs])
-    options = {**SMALL, "guided_alignment": path, "report": messages.append}
-    train(corpus, "pt", "en", tmp_path / "run", steps=1, **options)
-    assert any("300 pairs with links" in message for message in messages)
-    write_pharaoh(path, [[[0, 0]]])
-    with pytest.raises(ValueError, match="300 lines"):
-        train(corpus, "pt", "en", tmp_path / "other", steps=2, **options)
-    with pytest.raises(ValueError, match="goes with one corpus"):
-        train([corpus, corpus], "pt", "en", tmp_path / "other", steps=2, **options)
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -122,7 +92,7 @@ def test_a_file_of_links_of_words_teaches_those_of_their_pieces(corpus, tmp_path
     ],
 )
 def test_what_cannot_be_guided_is_refused(corpus, tmp_path, options, message):
-    options = {**SMALL, "guided_alignment": "learned", **options}
+    options = {**SMALL, "guided_alignment": True, **options}
     with pytest.raises(ValueError, match=message):
         train(corpus, "pt", "en", tmp_path / "run", steps=2, **options)
 
@@ -132,7 +102,7 @@ def test_a_model_to_begin_from_that_has_no_head_to_teach_is_refused(corpus, tmp_
     base.path.mkdir()
     base.save_model(recurrent, recurrent.get_weights())
     base.tokenizer_path.touch()
-    options = {"init": base.path, "terms": 0.3, "report": messages.append}
-    with pytest.raises(ValueError, match=r"terms needs a Transformer\. Received: a Recurrent"):
+    options = {"init": base.path, "guided_alignment": True, "report": messages.append}
+    with pytest.raises(ValueError, match=r"needs a Transformer\. Received: a Recurrent"):
         train(corpus, "pt", "en", tmp_path / "run", **options)
     assert messages == ["training on the CPU"]  # Nothing was read.
