@@ -16,11 +16,7 @@ def pharaoh_line(links: np.ndarray) -> str:
 def write_pharaoh(path: str | os.PathLike, links: Iterable[np.ndarray]) -> None:
     """Writes word alignments in Pharaoh's format: a line such as `0-0 1-2` for each sentence pair.
 
-    Args:
-        path: The file.
-        links: For each pair integers `[links, 2]`: a source's and a target's index, from 0.
-
-    Example:
+    For each pair they are integers `[links, 2]`: a source's and a target's index, from 0.
 
     >>> write_pharaoh("links.txt", [[[0, 0], [1, 2]], []])
     >>> open("links.txt").read()

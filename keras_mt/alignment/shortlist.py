@@ -56,10 +56,6 @@ class Shortlist:
         languages: The codes of the source's and the target's language, for a tokenizer with
             languages; else empty.
 
-    Attributes:
-        table, always, languages: The arguments, as NumPy arrays and a tuple.
-        variables: The Keras variables that hold table and `always` in a graph.
-
     Raises:
         ValueError: If the arrays are not integers of these ranks, or `always` has a negative id.
 
@@ -104,12 +100,7 @@ class Shortlist:
 
     @classmethod
     def load(cls, path: str | os.PathLike) -> Self:
-        """Reads what `save` wrote.
-
-        Raises:
-            FileNotFoundError: If the file is missing.
-            ValueError: If it is not such a file.
-        """
+        """Reads what `save` wrote; ValueError if it is not such a file."""
         try:
             with np.load(path, allow_pickle=False) as file:
                 return cls(**file)

@@ -15,7 +15,7 @@ _LAZY = {
     "Tokenizer": "tokenizer",
 }
 __all__ = ["Alignment", "Element", "Fragment", "Glossary", "Placed", "Source", "Term", "Translated"]
-__all__ += list(_LAZY)
+__all__ += ["BaseTokenizer", "Tokenizer"]
 
 
 def __getattr__(name: str) -> Any:

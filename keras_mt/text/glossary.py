@@ -126,16 +126,9 @@ class Glossary:
         return index, {len(key) - 1 for key in index}
 
     def find(self, text: str, whole: Sequence[tuple[int, int]] = ()) -> list[tuple[int, int, Term]]:
-        """The terms in a text, in its order.
+        """The terms in a text, in its order: triples of start, end and `Term`.
 
-        Args:
-            text: The text.
-            whole: Places of the text, pairs, that no term may have a part of.
-
-        Returns:
-            Triples `(start, end, term)`: the characters of each, and the `Term`.
-
-        Example:
+        No term has a part of the `whole` places of the text, pairs of start and end.
 
         >>> glossary = Glossary({"bank": "Institut", "river bank": "Ufer"})
         >>> [(start, end, term.target) for start, end, term in glossary.find("A river bank.")]

@@ -26,27 +26,10 @@ class PretrainedTokenizer(tf.Module, BaseTokenizer):
     unknown. What looks like a special token, such as `</s>`, is treated as plain text; but a source
     may begin with one of the `language_tags`, such as `>>fra<<`.
 
-    Args:
-        models: Serialised SentencePiece models, bytes: the source's and the target's, or one for
-            both.
-        pieces: The pieces in the order of their ids, lists of str: the source's and the target's,
-            or one for both. An id without a piece has "".
-        special: Pieces that are not text, such as `</s>`; the first is the unknown token.
-        padding_id, bos_id, eos_id, source_eos_id: See `BaseTokenizer`.
-        forbidden_ids: Ids that a translation never holds, besides the padding.
-        languages: The ids of languages by their codes: see `BaseTokenizer.language_ids`.
-        language_first, target_on_source, source_prefix, forced: See `BaseTokenizer`.
-        language_tags: The ids of tags, such as `{">>fra<<": 7}`.
-        description: A few words about the tokenizer, for the model card.
-
-    Raises:
-        ValueError: If a model is not a SentencePiece model, or an argument is invalid.
-
-    Example:
-
-    >>> tokenizer = PretrainedTokenizer.load("runs/opus_en_de/tokenizer")  # doctest: +SKIP
-    >>> tokenizer.source_ids(tokenizer.pieces(["Hello!"])).to_list()  # doctest: +SKIP
-    [[4210, 52, 0]]
+    `models` are serialised, and `pieces` in the order of their ids, "" for an id without one: the
+    source's and the target's, or one for both. `special` pieces are not text; the first is the
+    unknown token. `forbidden_ids` are besides the padding. Languages and tags have their ids by
+    name. The rest is as in `BaseTokenizer`.
     """
 
     # The constructor sets these, which are properties in the base class.

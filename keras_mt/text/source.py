@@ -155,14 +155,7 @@ class Source:
         """Texts like `text`, each with another word in the place of a span that could be several.
 
         How much less probable each piece of the translation is, given one of these, says what the
-        span became (Li et al. 2019, https://aclanthology.org/P19-1124).
-
-        Args:
-            translation: A translation of `text`.
-            alignment: An `Alignment` of both, or None.
-
-        Returns:
-            The texts; none if all is clear.
+        span became (Li et al. 2019, https://aclanthology.org/P19-1124). None if all is clear.
         """
         unclear = [] if self.passes else self._claims(translation, alignment).unclear
         return [self._written(k) for k in unclear]

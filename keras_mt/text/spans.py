@@ -42,27 +42,17 @@ _CODE = re.compile(r"[^\w\s.,:;!?'’“”&+-]|_")
 
 
 class Span(NamedTuple):
-    """A part of a text whose translation is given.
+    """A part of a text whose translation is given: its first character, and the one after its last.
 
-    Attributes:
-        start: Its first character.
-        end: The one after its last.
-        target: What stands for it in the translation.
-        kind: "term"; "kept" for what a glossary or markup says to keep, "code" where markup keeps
-            what is no prose; or the name in `KINDS`.
-        read: What a model reads in its place; of a term, with a genitive's ending or a particle.
-
-    Example:
-
-    >>> find_spans("Mail jane@example.org!", keep=["email"])
-    (Span(start=5, end=21, target='jane@example.org', kind='email', read=''),)
+    The kind is "term"; "kept" for what a glossary or markup says to keep, "code" where markup keeps
+    what is no prose; or the name in `KINDS`.
     """
 
     start: int
     end: int
-    target: str
+    target: str  # What stands for it in the translation.
     kind: str
-    read: str = ""
+    read: str = ""  # What a model reads in its place; of a term, with a genitive or a particle.
 
     @property
     def unit(self) -> tuple[int, int]:
@@ -76,13 +66,10 @@ def find_spans(
     keep: Iterable[str] = (),
     protected: Sequence[tuple[int, int]] = (),
 ) -> tuple[Span, ...]:
-    """The spans of a text, in order; none has a part of another.
+    """The spans of a text, in order: terms, the kinds `keep`, and protected places as they are.
 
-    Args:
-        text: The text.
-        glossary: Its terms go before the kinds that they overlap, but none is a part of a span.
-        keep: Names in `KINDS`.
-        protected: Places of the text that stay as they are, whatever is in them.
+    None has a part of another. Terms go before the kinds that they overlap, but none is a part of a
+    span.
     """
     kept = [(a, b, text[a:b]) for a, b in protected]
     spans = [Span(*each, "code" if _CODE.search(each[2]) else "kept") for each in kept]

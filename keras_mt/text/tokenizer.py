@@ -233,14 +233,11 @@ class Tokenizer(SentencePiece, BaseTokenizer):
         Args:
             ids: List of lists of int, the texts' ids; the end and a language's token stay in place.
             alpha: 1 samples with the unigram model's probabilities, 0 uniformly.
-            uniform: Random numbers in [0, 1), `[texts, words]`; `words` must be at least the number
-                of tokens of the longest text.
-            max_length: The maximum number of tokens of a text; if the sample has more, the text
-                keeps its segmentation. None for no limit.
+            uniform: Random numbers in [0, 1), `[texts, words]`, at least one for each word.
+            max_length: A text of which more tokens are drawn keeps its segmentation.
 
         Raises:
-            ValueError: If the model is not a unigram model, or there are fewer random numbers than
-                words.
+            ValueError: If the model is not a unigram model, or there are too few random numbers.
 
         Reference:
             Kudo 2018, Subword Regularization, section 3 (https://arxiv.org/abs/1804.10959).
