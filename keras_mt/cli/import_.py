@@ -14,10 +14,10 @@ def import_(directory, run_dir):
 
     DIRECTORY is a folder as Hugging Face transformers writes it or, where huggingface_hub is
     installed, the name of a model on the hub: MarianMT (OPUS-MT), M2M-100, SMaLL-100, NLLB, T5,
-    mT5 or MADLAD-400; or one with Marian's own files, such as Firefox's models. No code in it is
-    run. What its model card says of license and languages is printed first. By default the run
-    folder translates with the options of generation_config.json, or of Marian's configuration of
-    the decoder. It can be evaluated, exported, and fine-tuned (`train --init RUN_DIR`).
+    mT5 or MADLAD-400; or a folder with Marian's own files, such as Firefox's models. No code in it
+    is run. The command first prints the license and the languages that the model card names. By
+    default the run folder translates with the options of generation_config.json, or of Marian's
+    decoder. It can be evaluated, exported and fine-tuned (`train --init RUN_DIR`).
 
     \b
     keras-mt import opus-mt-en-de runs/opus_en_de

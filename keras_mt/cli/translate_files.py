@@ -31,15 +31,17 @@ from keras_mt.cli.output import progress_bar
     type=click.IntRange(min=1),
     default=1000,
     show_default=True,
-    help="Lines that are translated and written together; what is killed loses no more.",
+    help="Number of lines that are translated and written together: a kill loses no more.",
 )
 @click.option(
-    "--overwrite", is_flag=True, help="Translate entries of a catalogue that have a translation."
+    "--overwrite",
+    is_flag=True,
+    help="Also translate entries of a catalogue that have a translation.",
 )
 @click.option(
     "--lang",
     metavar="CODE",
-    help="The code of the target that documents get, such as de.  [default: the model's]",
+    help="Language code that documents get, such as de.  [default: the model's target]",
 )
 @search_options
 @glossary_option
@@ -51,15 +53,15 @@ from keras_mt.cli.output import progress_bar
 def translate_files(model, output, files, format, part_lines, overwrite, lang, markup, **options):
     """Translate FILEs into OUTPUT_DIR, each under its name.
 
-    Each file is read by its suffix: .txt, or any name with .gz or .zst, has lines, which are
-    translated as by `translate`. What is compressed is compressed again.
+    The suffix of a file tells its format. A file .txt, or of any name with .gz or .zst, has lines,
+    which are translated as by `translate`. What was compressed is compressed again.
 
-    A file is written when all of it is translated, and appears whole. Give the same command again
-    to go on with what was stopped; until all is done another model, other options and changed files
-    are refused. One process writes into a folder; a second one is refused.
+    A file appears whole when all of it is translated. Give the same command again to go on with
+    what was stopped; until all is done, another model, other options and changed files are refused.
+    One process writes into a folder; a second one is refused.
 
-    A text that is refused is left empty or as it was, and OUTPUT_DIR/errors.jsonl names it; the
-    exit status is then 1. A text of a document whose translation lacks marks is named there, too.
+    A text that is refused is left empty or as it was, OUTPUT_DIR/errors.jsonl names it, and the
+    exit status is 1. Translations of documents that lack marks are named there, too.
 
     \b
     keras-mt translate-files runs/en_de translated de.txt
