@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Sequence
 
+import keras
 import numpy as np
 import tensorflow as tf
 
@@ -371,10 +372,9 @@ class Batches:
     def _padded(self, rows, count):
         """Lists of ids as int32 `[count, width]`, padded, with rows of padding up to `count`."""
         width = self._round_up(max(map(len, rows), default=1))
-        padded = np.full((count, width), self.tokenizer.padding_id, np.int32)
-        for row, ids in zip(padded, rows, strict=False):
-            row[: len(ids)] = ids
-        return padded
+        rows = [*rows, *[[]] * (count - len(rows))]
+        padding = self.tokenizer.padding_id
+        return keras.utils.pad_sequences(rows, width, padding="post", value=padding)
 
     def _round_up(self, widths):
         return np.minimum(-(-widths // _WIDTH) * _WIDTH, self.max_length)
