@@ -138,7 +138,7 @@ def test_a_damaged_model_is_named(run_dir, tmp_path):
         ("train --data phrasebook --source pt --target en --init /nowhere",
          "/nowhere is not a finished run folder"),
         ("train --data phrasebook --source pt --target en --set num_heads=3",
-         "d_model must be divisible by num_heads"),
+         "The width of the query must be divisible by num_heads"),
         ("train --data phrasebook --source pt --target en --architecture lstm",
          "Unknown architecture 'lstm'"),
         ("train --data x --pair de-en=y",

@@ -224,7 +224,7 @@ def test_arguments_of_the_model_are_set_and_kept(corpus, tmp_path):
     assert was == now == "'pre_norm': True, 'alignment_head': [0, 1]"
     for model, message in (
         ({"num_head": 2}, "Transformer has no argument 'num_head': it has 'vocab_size', 'num_"),
-        ({"num_heads": 3}, "cannot be made with {'num_heads': 3}: d_model must be divisible"),
+        ({"num_heads": 3}, "cannot be made with {'num_heads': 3}: The width of the query"),
         ({"activation": "no_such"}, r"cannot be made with .*Its arguments are 'vocab_size'"),
         ({"vocab_size": 9}, "'vocab_size' is the tokenizer's"),
     ):
