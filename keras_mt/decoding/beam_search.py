@@ -115,10 +115,7 @@ def beam_search(
             that pad `Hypotheses.tokens`.
         forbidden_ids: Tokens never to generate; None means the padding and the start, unless one of
             them is the end.
-        rules: Functions `(log_probs, tokens, rows) -> log_probs`, applied in turn after those of
-            the options: from the log-probabilities `[rows, beams, vocab_size]` of the next tokens,
-            the tokens so far `[rows, beams, length]`, and the rows' places in the batch `[rows]`
-            to others to choose by, `NO_HYPOTHESIS` or less for an impossible token.
+        rules: Functions as in `keras_mt.decoding.rules`, which apply after those of the options.
         **options: The fields of `SearchOptions`: `beam_size`, `n_best`, ...
 
     Returns:

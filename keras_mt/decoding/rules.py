@@ -3,8 +3,7 @@
 A rule is a function `(log_probs, tokens, rows) -> log_probs`. It takes float32
 `[rows, beams, vocab_size]`; int32 `[rows, beams, length]`, the hypotheses so far; and int32
 `[rows]`, the places of the rows in the batch, since rows that are done leave it. It returns the
-log-probabilities to search with, `NO_HYPOTHESIS` or less for an impossible token. Tokens that are
-forbidden stay so.
+log-probabilities to search with, `NO_HYPOTHESIS` or less for an impossible token.
 """
 
 import functools

@@ -2,7 +2,6 @@
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
 
 import numpy as np
 import tensorflow as tf
@@ -14,7 +13,6 @@ from keras_mt.inference.segments import Pairs, Segmenter, any_of_text, group_by_
 from keras_mt.options import NO_HYPOTHESIS, TranslationOptions
 from keras_mt.text import BaseTokenizer
 
-_Nest = TypeVar("_Nest")
 # The maximum number of rows that are searched together, and of their tokens, padding included. Each
 # beam has rows of its own: above _SEARCH_BEAMS beams both are less in proportion.
 _SEARCH_ROWS, _SEARCH_TOKENS, _SEARCH_BEAMS = 256, 64 * 256, 4
@@ -39,10 +37,7 @@ def on_lists(function: Callable[..., dict[str, tf.Tensor]]) -> Callable[..., dic
 
     def run(**columns):
         columns = {name: tf.constant(texts, tf.string) for name, texts in columns.items()}
-        try:
-            return {name: np.asarray(x) for name, x in function(**columns).items()}
-        except tf.errors.ResourceExhaustedError:
-            raise MemoryError from None
+        return {name: np.asarray(x) for name, x in function(**columns).items()}
 
     return run
 
@@ -201,7 +196,7 @@ class TranslationGraph:
             reason = _PREFIX_TOO_LONG.format(self.segmenter.target_limit)
             refused = _with_reason(refused, too_long, reason)
             refused = _with_reason(refused, several, _SEVERAL)
-        languages = gathered(languages, segments.text_index)
+        languages = _gathered(languages, segments.text_index)
         source = self.tokenizer.source_ids(segments.pieces, *languages)
         found, ids = self._search(segments, source, languages, refused, prefix)
         details, count, n_best = {}, tf.size(segments.text_index), self.options.n_best
@@ -235,7 +230,7 @@ class TranslationGraph:
         if options.samples:
             columns["row_seeds"] = _hashes(source)
         n_best, beams = options.n_best, max(options.beams, _SEARCH_BEAMS)
-        found = in_batches(
+        found = _in_batches(
             functools.partial(self.predictor.search, tokenizer, options, self._forced),
             lengths,
             columns,
@@ -270,7 +265,7 @@ class TranslationGraph:
 
     def _ids(self, pairs, languages):
         """The ids of both sides, from their pieces, with the languages of their texts."""
-        languages = gathered(languages, pairs.text_index)
+        languages = _gathered(languages, pairs.text_index)
         source = self.tokenizer.source_ids(pairs.source, *languages)
         return source, self.tokenizer.target_ids(pairs.target, *languages[1:])
 
@@ -288,7 +283,7 @@ class TranslationGraph:
         lengths = tf.maximum(source.row_lengths(), target.row_lengths())
         most = max(min(_TARGET_TOKENS, _TARGET_LOGITS // self.predictor.target_vocab_size), 1)
         columns = {"source": source, "target": target}
-        return in_batches(run, lengths, columns, empty, _TARGET_ROWS, most)
+        return _in_batches(run, lengths, columns, empty, _TARGET_ROWS, most)
 
     def _pairs(self, segments, parts, exists):
         """Segments and their translations, of the hypotheses that exist, `[batch, n_best]`.
@@ -305,7 +300,7 @@ class TranslationGraph:
     def _aligned(self, pairs, languages, batch):
         """The attention of hypotheses, from their pairs; tokens and lengths of both sides."""
         n_best, forced = self.options.n_best, self._forced
-        pairs = gathered(pairs, tf.argsort(pairs.text_index, stable=True))
+        pairs = _gathered(pairs, tf.argsort(pairs.text_index, stable=True))
         source, target = self._ids(pairs, [tf.repeat(codes, n_best) for codes in languages])
 
         def attend(source, inputs, _):
@@ -324,19 +319,12 @@ class TranslationGraph:
         return {name: self._by_hypothesis(x, batch) for name, x in outputs.items()}
 
 
-def gathered(columns: _Nest, rows: tf.Tensor) -> _Nest:
+def _gathered(columns, rows):
     """A nest of tensors `[n, ...]` for some of the rows, by their numbers."""
     return tf.nest.map_structure(lambda x: tf.gather(x, rows), columns)
 
 
-def in_batches(
-    function: Callable[..., _Nest],
-    lengths: tf.Tensor,
-    columns: dict[str, Any],
-    empty: _Nest,
-    max_rows: int,
-    max_tokens: int,
-) -> _Nest:
+def _in_batches(function, lengths, columns, empty, max_rows, max_tokens):
     """Runs a function on batches of rows of similar length; outputs are in the order of the rows.
 
     A batch has at most `max_rows`, and `max_tokens`: those of its longest row, by `lengths`, times
@@ -348,7 +336,7 @@ def in_batches(
 
     def run(start, outputs):
         size = tf.clip_by_value(max_tokens // (lengths[order[start]] + 1), 1, max_rows)
-        more = function(**gathered(columns, order[start : start + size]))
+        more = function(**_gathered(columns, order[start : start + size]))
         return start + size, tf.nest.map_structure(_stacked, outputs, more)
 
     state = tf.constant(0), empty
@@ -359,7 +347,7 @@ def in_batches(
         shape_invariants=growing_shapes(state),
         parallel_iterations=1,  # So that memory holds one batch.
     )
-    return gathered(outputs, tf.math.invert_permutation(order))
+    return _gathered(outputs, tf.math.invert_permutation(order))
 
 
 def _stacked(before, more):

@@ -12,6 +12,8 @@ from keras_mt.errors import InputError
 # The maximum texts of a batch, and bytes: those of its longest text times their number.
 _BATCH_TEXTS = 256
 _BATCH_BYTES = 64 * 512
+# Python's error and TensorFlow's, which need not be installed.
+_OUT_OF_MEMORY = "MemoryError", "ResourceExhaustedError"
 _LEAST_BATCH = 32  # The minimum texts of a batch when several run side by side.
 
 
@@ -34,7 +36,9 @@ def run_in_batches(
     def run(batch):
         try:
             return function(**{name: [texts[i] for i in batch] for name, texts in columns.items()})
-        except MemoryError:
+        except Exception as error:
+            if type(error).__name__ not in _OUT_OF_MEMORY:
+                raise
             text = next(iter(columns.values()))[batch[0]]
             beginning = text[:60].decode("utf-8", "replace")
             raise InputError(

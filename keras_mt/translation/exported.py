@@ -1,7 +1,6 @@
 """Translation in Python with a SavedModel that `Translator.export` wrote."""
 
 import hashlib
-import importlib
 import json
 import os
 from pathlib import Path
@@ -50,9 +49,9 @@ class ExportedTranslator(BaseTranslator):
         version = find_saved_model(directory)
         if version is None:
             raise FileNotFoundError(f"There is no SavedModel at {directory}, nor a version in it.")
-        # What runs it is imported when it is needed, as TensorFlow takes seconds.
-        engine = importlib.import_module("keras_mt.translation.sessions")
-        self._version, self._saved_model = version, engine.SavedModel(version)
+        from keras_mt.translation.sessions import SavedModel  # It imports TensorFlow.
+
+        self._version, self._saved_model = version, SavedModel(version)
         self._read_card(version / "assets.extra" / "model_card.json")
         outputs = self._saved_model.outputs
         self.supports_alignment = "align" in outputs
@@ -81,10 +80,6 @@ class ExportedTranslator(BaseTranslator):
                 f"back. ({error!r})"
             ) from None
         self.trusted_attention = options.get("trusted_attention", False)
-
-    def __reduce__(self) -> tuple:
-        arguments = self._version, self.source_language, self.target_language, self.glossary
-        return type(self), arguments
 
     @property
     def fingerprint(self) -> str:

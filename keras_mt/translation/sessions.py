@@ -34,11 +34,7 @@ class SavedModel:
 
     def run(self, name: str, **columns: Sequence[bytes]) -> dict[str, np.ndarray]:
         """The outputs of a signature for columns of UTF-8, by the names of its inputs."""
-        session = self._session(name)
-        try:
-            return self._run(session, name, columns)
-        except tf.errors.ResourceExhaustedError:
-            raise MemoryError from None
+        return self._run(self._session(name), name, columns)
 
     def _run(self, session, name, columns):
         inputs = self.inputs[name]

@@ -18,8 +18,6 @@ def translated_tensor(
     Columns that are tensors become lists, others go to the function as they are. The row of a text
     that is refused is empty.
     """
-    if columns["prefixes"] is not None:
-        _check(texts, "prefixes", columns["prefixes"])
     tensors = {"texts": texts} | {n: x for n, x in columns.items() if isinstance(x, tf.Tensor)}
     for name, column in tensors.items():
         _check(texts, name, column)
@@ -40,8 +38,7 @@ def translated_tensor(
 
 def _check(texts, name, column):
     """Refuses a column that is no string tensor `[batch]`, or of another shape than the texts."""
-    is_column = isinstance(column, tf.Tensor) and column.dtype == tf.string
-    if not (is_column and column.shape.rank in (1, None)):
+    if column.dtype != tf.string or column.shape.rank not in (1, None):
         raise InputError(f"{name} must be a string tensor [batch]. Received: {column!r}")
     if not texts.shape.is_compatible_with(column.shape):
         shapes = [texts.shape, column.shape]

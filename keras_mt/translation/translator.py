@@ -34,8 +34,7 @@ class Translator(BaseTranslator):
     """Translates strings with beam search.
 
     A text of more tokens than the model's limit is translated in parts, cut after sentences or, if
-    need be, between words, and the translations are joined. The score is that of all tokens
-    together.
+    need be, between words, and the translations are joined.
 
     Args:
         model: A `keras_mt.Transformer` or another `keras_mt.models.Seq2Seq`; or a list of them, of
@@ -43,9 +42,8 @@ class Translator(BaseTranslator):
             averaged.
         tokenizer: The `keras_mt.Tokenizer`, or another `keras_mt.text.BaseTokenizer`, that the
             model was trained with.
-        shortlist: A `Shortlist` of the tokens that translations may hold, which saves the logits of
-            all others; None for no such limit. It does not go with a `temperature`, and leaves a
-            model of several languages only the pair that it was learned for.
+        shortlist: A `Shortlist` of the tokens that translations may hold, or None. It does not go
+            with a `temperature`, and leaves a model of several languages only its own pair.
         glossary: A `keras_mt.Glossary`, whose terms translations hold for those of their sources,
             for calls that give none; also an attribute.
         {options}
@@ -71,8 +69,7 @@ class Translator(BaseTranslator):
     Returns:
         For a str a str, for a list a list of str; with `n_best` > 1 a list of str and a list of
         lists of str, best first. For a tensor a string tensor `[batch, n_best]`, in a
-        `tf.data.Dataset` too: the graph then calls Python, and cannot be saved (`export` writes one
-        that can).
+        `tf.data.Dataset` too, whose graph then calls Python and cannot be saved.
 
     Raises:
         ValueError: If an option is out of range, model and tokenizer do not match, an argument has
@@ -254,11 +251,6 @@ class Translator(BaseTranslator):
         others = {name: getattr(self, name) for name in (*LANGUAGES, "shortlist", "glossary")}
         return dataclasses.asdict(self.options) | others
 
-    def __reduce__(self) -> tuple:
-        # Its graph has functions and resources of TensorFlow, which are made anew.
-        made = functools.partial(Translator, **self._arguments())
-        return made, (self.models, self.tokenizer), {"card": self.card}
-
     def score(
         self,
         sources: str | Iterable[str],
@@ -309,15 +301,13 @@ class Translator(BaseTranslator):
     def export(self, directory: str | os.PathLike, dtype: str = "float32", **options: Any) -> None:
         """Exports a SavedModel that TensorFlow Serving loads: strings in, translations out.
 
-        Its signature `serving_default` takes `text`, string `[batch]`, and returns `translations`,
-        string `[batch, n_best]`, best first, and `scores`, float32 `[batch, n_best]`. There are
-        also `greedy`, greedy search; `score`, log-probabilities of given translations; and `align`,
+        Its signature `serving_default` takes `text`, string `[batch]`, and for a model of several
+        languages `source_language` and `target_language`, "" for the translator's default. It
+        returns `translations`, string `[batch, n_best]`, best first, and `scores`, float32
+        `[batch, n_best]`; a row with an unknown code is empty, with the score -1e9. There are also
+        `greedy`, greedy search; `score`, log-probabilities of given translations; and `align`,
         translations with soft alignments, if the model has attention. To run, it needs tensorflow
         and tensorflow_text, but not keras_mt. The write is atomic.
-
-        For a model of several languages, each signature also takes `source_language` and
-        `target_language`, string `[batch]`: codes, or "" for the translator's default. A row whose
-        code is missing or unknown has no translation: it is empty, with the score -1e9.
 
         Args:
             directory: The version folder to write, such as `saved_models/pt_en/1`.

@@ -6,7 +6,7 @@ import tensorflow as tf
 import keras_mt
 from keras_mt.alignment import Shortlist
 from keras_mt.inference import Predictor
-from keras_mt.inference.graph import in_batches
+from keras_mt.inference.graph import _in_batches
 from keras_mt.options import TranslationOptions
 
 
@@ -49,6 +49,6 @@ def test_batches_have_so_many_rows_and_tokens(rows, tokens, sizes):
     lengths = [3, 70_000, *[200] * 100, *[40] * 189]
     ids = tf.ragged.range(lengths)
     empty = {"lengths": tf.zeros((0, 1), tf.int32)}
-    found = in_batches(function, ids.row_lengths(), {"ids": ids}, empty, rows, tokens)
+    found = _in_batches(function, ids.row_lengths(), {"ids": ids}, empty, rows, tokens)
     assert found["lengths"][:, 0].numpy().tolist() == lengths
     assert seen == sizes
