@@ -4,9 +4,6 @@ import tensorflow as tf
 
 from keras_mt.options import NO_HYPOTHESIS
 
-# The longest sequence of tokens that is checked for repetition.
-_LONGEST = 16
-
 
 def repeats(ids: tf.RaggedTensor) -> tf.Tensor:
     """Boolean `[rows]`, true where a sequence of ids repeats right after itself.
@@ -16,7 +13,7 @@ def repeats(ids: tf.RaggedTensor) -> tf.Tensor:
     """
     ids, lengths = ids.to_tensor(), tf.cast(ids.row_lengths(), tf.int32)
     found = tf.zeros_like(lengths, tf.bool)
-    for period in range(1, _LONGEST + 1):
+    for period in range(1, 17):
         again = {1: 3, 2: 4, 3: 6}.get(period, period)  # Tokens equal to the one a period before.
         same = ids[:, period:] == ids[:, :-period]
         same &= tf.sequence_mask(lengths - period, tf.shape(same)[1])

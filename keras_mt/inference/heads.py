@@ -25,14 +25,10 @@ def best_head(
 ) -> tuple[tuple[int, int], float]:
     """The cross-attention head, a layer and a number from 0, that agrees best with a word aligner.
 
-    A head's agreement, returned too, is the share of the target tokens with a link whose greatest
+    Its agreement, returned too, is the share of the target tokens with a link whose greatest
     attention is on a source token that they are linked to; the source's end does not count. Some
-    hundred pairs are enough.
+    hundred pairs are enough. The model is a Transformer, or another with `attention_scores`.
     """
-    if not hasattr(model, "attention_scores"):
-        raise InputError(
-            f"best_head needs a model with attention_scores. Received: {type(model).__name__}"
-        )
     encoded = EncodedPairs([pairs], tokenizer, languages=[languages])
     # Pairs of similar lengths share a batch.
     order = np.argsort(encoded.lengths[:, :2].sum(axis=1), kind="stable")
