@@ -1,9 +1,8 @@
 """Beam search and sampling over any step function; greedy search is beam search with one beam.
 
-The cache of a step function need not be reordered. At each position it holds the entries of all
-beams side by side. A table of each hypothesis's ancestors becomes an attention mask that selects
-the entries of that hypothesis. Only this table and the tokens are reordered when beams are chosen.
-A step function whose cache must be reordered too gives a function `reorder`.
+A cache need not be reordered. At each position it holds the entries of all beams side by side, and
+a table of each hypothesis's ancestors becomes an attention mask that selects its own. Only this
+table and the tokens are reordered when beams are chosen.
 """
 
 import dataclasses
@@ -103,9 +102,8 @@ def beam_search(
         cache: The cache before the first step: any nest of tensors whose first axis is the batch.
             Axes that grow must be of size 0.
         max_length: Integers `[batch]`: the maximum number of tokens, with the end.
-        prefix: The tokens that each hypothesis begins with, which count in its length and its
-            log-probability: ragged integers `[batch, (length)]`, or integers `[batch, length]`, -1
-            behind those of a row. None for none.
+        prefix: The tokens that each hypothesis begins with: ragged integers `[batch, (length)]`, or
+            integers `[batch, length]`, -1 behind those of a row. None for none.
         forced_length: How many tokens of each prefix cost nothing, and count in the length alone.
         row_seeds: Integers `[batch]`, the rows' seeds for sampling; None for their numbers.
         reorder: Function `(cache, parents) -> cache`, with parents int32 `[rows, beams]`, the
@@ -118,12 +116,9 @@ def beam_search(
         rules: Functions as in `keras_mt.decoding.rules`, which apply after those of the options.
         **options: The fields of `SearchOptions`: `beam_size`, `n_best`, ...
 
-    Returns:
-        `Hypotheses`, with as many per row as `n_best`.
-
     Raises:
-        ValueError: If an option is out of range, if `max_length`, `prefix` or `row_seeds` has
-            another dtype or rank, or if `eos_id` is forbidden.
+        ValueError: If an option is out of range, an argument has another dtype or rank, or `eos_id`
+            is forbidden.
 
     Reference:
         Finished hypotheses, the ranking and the stopping criteria are as in transformers' beam

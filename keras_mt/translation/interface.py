@@ -154,9 +154,9 @@ class BaseTranslator(abc.ABC):
             source_language, target_language: As in a call.
 
         Returns:
-            For a str the pieces of the source and of the target, two lists of str, each with the
-            end token last, and a float32 NumPy array `[target_pieces, source_pieces]` whose rows
-            sum to 1. For a list `Results` of such tuples. A text is refused if a line is too long.
+            For a str an `Alignment`: the pieces of source and target, two lists of str, and a
+            float32 NumPy array `[target_pieces, source_pieces]` whose rows sum to 1. For a list
+            `Results` of such. A text is refused if a line is too long.
 
         Raises:
             ValueError: As by `hypotheses`, or if the model has no attention.

@@ -185,14 +185,12 @@ class Translator(BaseTranslator):
                 tokenizers are the same, an ensemble.
             architecture: `MODULE:CLASS`, or the class, of a model that is not one of keras_mt's
                 own; or a list of such.
-            dtype: Dtype of the weights and of the computation, such as "bfloat16"; None for that of
-                the file, which takes the least memory if the model is only exported.
+            dtype: Dtype of weights and computation, such as "bfloat16"; None for the file's.
             **options: `beam_size` and the other options of the constructor.
 
         Raises:
             FileNotFoundError: If a file is missing; the message says which.
-            ValueError: If the tokenizers differ, a model's class is unknown, or an option is
-                invalid.
+            ValueError: If tokenizers differ, a class is unknown, or an option is invalid.
         """
         run_dirs = run_dir if isinstance(run_dir, (list, tuple)) else [run_dir]
         if not run_dirs or not all(isinstance(x, (str, os.PathLike)) for x in run_dirs):
@@ -283,9 +281,9 @@ class Translator(BaseTranslator):
     ) -> np.ndarray | Results:
         """The word alignment of given translations, from the attention that `align` gives.
 
-        Words are what white space separates. The attention of a word is the mean of its pieces',
-        and that on a word the sum over its pieces. Each target word is linked to the source word
-        that it attends to most. The arguments are those of `align`.
+        Words are what white space separates. Each target word is linked to the source word that it
+        attends to most: on average over its pieces, on all pieces of that word. The arguments are
+        those of `align`.
 
         Returns:
             For a str an int32 NumPy array `[links, 2]`, the source's and the target's index of each
