@@ -248,8 +248,8 @@ def write(folder, suffix, model, tokenizer, **options):
     if harness.installed("ctranslate2") and not model.get_config()["decoder_sublayers"]:
         for stored in {precision.partition("_")[0] for precision in ctranslate2_precisions()}:
             path = folder / model_name("ctranslate2", f"{stored}{suffix}")
-            quantization = None if stored == "float32" else stored
-            keras_mt.convert.to_ctranslate2(translator, path, quantization)
+            quantization = None if stored in ("float32", "bfloat16") else stored
+            keras_mt.convert.export(translator, path, "ctranslate2", quantization=quantization)
 
 
 def random_model(workload):

@@ -50,7 +50,7 @@ if __name__ == "__main__":
     texts = sys.stdin.read().splitlines()
     translator, results = trained_and_translated(run, corpus, folder / "run", texts)
     signatures = ["serving_default", "align"]
-    translator.export(folder / "1", signatures=signatures, warmup_texts=texts[:1])
+    translator.export(folder / "1", signatures=signatures)
     exported = ExportedTranslator(folder / "1")
     results["exported"] = hypotheses(exported, texts)
     results["eager"] = tf.config.functions_run_eagerly()

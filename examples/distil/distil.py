@@ -47,7 +47,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator
 
 from keras_mt import ExportedTranslator, Translator, __version__
-from keras_mt.convert import to_ctranslate2
+from keras_mt.convert import export
 from keras_mt.data import load_corpus
 from keras_mt.data.corpus import has_split
 from keras_mt.documents import translate_files
@@ -379,7 +379,7 @@ def load_systems(run, folder, sources, systems, beam_size, **languages):
             worker, finish = Worker(load_ours, directory, sources), list
         else:
             try:
-                to_ctranslate2(translator, directory, **options)
+                export(translator, directory, "ctranslate2", **options)
             except ValueError as error:
                 print(f"{system} of {run} is left out: {error}", file=sys.stderr)
                 continue

@@ -1,17 +1,14 @@
 """`keras-mt export`."""
 
 import dataclasses
-import json
 
 import click
 
 from keras_mt import convert
 from keras_mt.cli.command import Command
-from keras_mt.cli.input import check_standard_input, read_lines
 from keras_mt.cli.models import load_run
 from keras_mt.cli.options import given, options_of, search_options
 from keras_mt.convert.formats import FORMATS, ExportOptions, load_format
-from keras_mt.errors import InputError
 from keras_mt.files import check_new
 
 
@@ -50,16 +47,12 @@ def export(run_dir, directory, name, **options):
         for field in dataclasses.fields(ExportOptions)
         if field.name in options
     }
-    card, texts = of_format.get("card"), of_format.get("warmup_texts")
-    check_standard_input(card, texts)
-    if card is not None:
-        of_format["card"] = _json_object(card)
-    if texts is not None:
-        of_format["warmup_texts"] = read_lines(texts)
+    if "card" in of_format:
+        of_format["card"] = dict(of_format["card"])
     if "signatures" in of_format:
         of_format["signatures"] = [x.strip() for x in of_format["signatures"].split(",")]
     translator = load_run(run_dir, dtype=None, **options)
-    getattr(convert, f"to_{name}")(translator, directory, **of_format)
+    convert.export(translator, directory, name, **of_format)
     click.echo(f"exported {directory}")
 
 
@@ -69,15 +62,4 @@ def _check_options(name, options):
     foreign = [n for n, x in options.items() if n != "architecture" and not declared.takes(n, x)]
     if foreign:
         flags = ", ".join(f"--{option.replace('_', '-')}" for option in foreign)
-        it = "it" if len(foreign) == 1 else "them"
-        raise click.UsageError(f"leave {flags} out: --format {name} has no place for {it}.")
-
-
-def _json_object(file):
-    try:
-        value = json.load(file)
-    except ValueError as error:
-        raise InputError(f"{file.name} is not JSON: {error}") from None
-    if not isinstance(value, dict):
-        raise InputError(f'{file.name} must hold a JSON object, such as {{"license": "MIT"}}.')
-    return value
+        raise click.UsageError(f"leave {flags} out: --format {name} has no place for that.")

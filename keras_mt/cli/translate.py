@@ -54,7 +54,7 @@ def translate(model, text, prefixes, as_json, token_scores, confidence, markup, 
     With --json each translation has its score; the mean log-probability of its tokens, and the
     least probable token; and warnings, a list that may hold "loop" (a sequence of tokens repeats
     over and over) and "length" (source and translation differ too much in length). A SavedModel
-    gives confidence and warnings only if it was exported with --confidence. For each term and kept
+    gives confidence and warnings if it was exported with that signature. For each term and kept
     span, `placed` has its source, its target, and a warning, or null: "compound" (the translation
     has a longer word for it and others, which stays), "inserted" (it has no word for it) or "weak"
     (its place is uncertain).

@@ -3,9 +3,7 @@
 import importlib
 from typing import Any
 
-from keras_mt.convert.formats import FORMATS
-
-_HOMES = {f"to_{name}": name for name in FORMATS}
+_HOMES = {"export": "formats"}
 _HOMES |= dict.fromkeys(("from_huggingface", "from_marian", "import_model"), "imports")
 
 __all__ = list(_HOMES)

@@ -10,11 +10,8 @@ from keras_mt.text import PretrainedTokenizer
 
 _MAX_HEADER = 2**16
 _MAX_LANGUAGES = 12  # In one line.
-# In the ids of SPDX and of the hub (the last five say it only in their text), and in words.
 _NON_COMMERCIAL = re.compile(
-    r"(?<![a-z])nc(?![a-z])|non[-_ ]?commercial|not?[-_ ](for[-_ ])?commercial|"
-    r"(research|academic)([-_ ](use|purposes))?[-_ ]only|"
-    r"ncgl|apple-amlr|deepfloyd-if|h-research|intel-research",
+    r"(?<![a-z])nc(?![a-z])|non[-_ ]?commercial|not?[-_ ](for[-_ ])?commercial|research|academic",
     re.IGNORECASE,
 )
 

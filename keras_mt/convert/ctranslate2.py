@@ -3,21 +3,18 @@
 import os
 
 import keras
-import ml_dtypes
 
 from keras_mt.convert.formats import ModelFormat, check_model
-from keras_mt.errors import InputError
 from keras_mt.files import new_folder
 from keras_mt.layers import DecoderBlock
 from keras_mt.layers.positional_embedding import ENCODINGS
-from keras_mt.models import Transformer
 from keras_mt.run_folder import RunFolder
 from keras_mt.translation import Translator
 
 FORMAT = ModelFormat(
     "CTranslate2",
     {"quantization", "shortlist"},
-    quantizations=("int8", "int16", "float16", "bfloat16"),
+    quantizations=("int8", "int16", "float16"),
     package=("ctranslate2", "ctranslate2"),
 )
 _ACTIVATIONS = {"relu": "RELU", "gelu": "GELU", "silu": "SWISH"}  # CTranslate2's by our names.
@@ -28,26 +25,7 @@ def to_ctranslate2(
 ) -> None:
     """Writes a folder that `ctranslate2.Translator(directory)` loads, with the tokenizer in it.
 
-    CTranslate2 takes and returns pieces, and appends the end to a source itself, unless the model
-    has several languages: then the caller adds the end and the language. The caller must suppress
-    the start, the padding and the unknown token. With `patience` above 1, its search goes on nearly
-    as long as that of keras_mt. A shortlist becomes the vocabulary map that `use_vmap=True` reads.
-
-    Args:
-        translator: A `Translator` of one `Transformer`, or of an imported model.
-        directory: The folder to write.
-        quantization: How weights are stored: `"int8"`, `"int16"`, `"float16"` or `"bfloat16"`; None
-            for float32.
-
-    Raises:
-        FileExistsError: If the folder exists.
-        ValueError: If ctranslate2 is not installed, `quantization` is unknown, the translator is an
-            ensemble, or CTranslate2 does not support something in the model; the message
-            names it.
-
-    Example:
-
-    >>> to_ctranslate2(Translator.load("runs/pt_en"), "pt_en_ct2", "int8")  # doctest: +SKIP
+    A shortlist becomes the vocabulary map that `use_vmap=True` reads.
     """
     FORMAT.check(translator, directory, quantization)
     spec = _spec(translator.models[0])
@@ -60,10 +38,6 @@ def to_ctranslate2(
     spec.config.eos_token = names[tokenizer.eos_id]
     spec.config.add_source_eos = not tokenizer.languages  # Otherwise the caller adds the end.
     spec.validate()
-    if quantization == "bfloat16":  # CTranslate2 itself needs PyTorch for it.
-        for variable in spec.variables().values():
-            if getattr(variable, "dtype", None) in ("float32", "float16") and variable.shape:
-                variable.array = variable.array.astype(ml_dtypes.bfloat16)
     spec.optimize(quantization=quantization or "float32")
     with new_folder(directory) as temporary:
         spec.save(str(temporary))
@@ -93,17 +67,15 @@ def _spec(model):
     """CTranslate2's specification of the layers, with the weights."""
     from ctranslate2.specs import common_spec, transformer_spec
 
-    if not isinstance(model, Transformer):
-        raise InputError(f"CTranslate2 does not support a model with {type(model).__name__}.")
     config = model.get_config()
     known = {
         "positions": (*ENCODINGS, "rotary"),
         "activation": tuple(_ACTIVATIONS),
-        "num_key_value_heads": (None, config["num_heads"]),
+        "num_key_value_heads": (None, config.get("num_heads")),
         "gated": None,
         "normalize_embeddings": None,
     }
-    check_model("CTranslate2", config, known)
+    check_model("CTranslate2", model, known)
     embeddings = model.source_embedding, model.target_embedding
     # Shared embeddings are converted once: they may be most of the weights.
     tables = {id(layer.embedding): _matrix(layer.embedding.embeddings) for layer in embeddings}

@@ -1,7 +1,4 @@
-"""Families of pretrained models: of each the fields of config.json, the weights and the tokenizer.
-
-The sizes of a model are those of its weights: config.json may say no others.
-"""
+"""Families of pretrained models: the fields of config.json, the weights and the tokenizer."""
 
 import dataclasses
 import re
@@ -10,8 +7,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 
-from keras_mt.convert import languages
-from keras_mt.convert.fields import Between, Count, Rate
+from keras_mt.convert.fields import Count, Rate
 from keras_mt.convert.folder import Folder
 from keras_mt.convert.weights import Weights, renamed
 from keras_mt.errors import InputError
@@ -38,7 +34,12 @@ class Family:
 
     names: ClassVar[dict[str, str]]  # From ours to theirs, for `renamed`.
     spare: ClassVar[re.Pattern]  # The names of weights that need not be read.
-    takes_float16: ClassVar[bool] = True
+    decoder_vocab_size: int | None = None
+
+    @property
+    def target_vocab_size(self) -> int:
+        """The number of ids of the decoder."""
+        return self.decoder_vocab_size or self.vocab_size
 
     @classmethod
     def names_of(cls, path: str) -> tuple[Sequence[str], bool]:
@@ -49,8 +50,15 @@ class Family:
         return [renamed(path, cls.names)], path.endswith("kernel")
 
 
-# Fields of config.json, and the arguments of Transformer that they give: sizes, and others.
-SIZES = {
+# The languages of M2M-100 in the order of their ids.
+_M2M100_LANGUAGES = """
+af am ar ast az ba be bg bn br bs ca ceb cs cy da de el en es et fa ff fi fr fy ga gd gl gu ha he
+hi hr ht hu hy id ig ilo is it ja jv ka kk km kn ko lb lg ln lo lt lv mg mk ml mn mr ms my ne nl
+no ns oc or pa pl ps pt ro ru sd si sk sl so sq sr ss su sv sw ta th tl tn tr uk ur uz vi wo xh yi
+yo zh zu
+"""
+# Fields of config.json, and the arguments of Transformer that they give.
+ARGUMENTS = {
     "vocab_size": "vocab_size",
     "decoder_vocab_size": "target_vocab_size",
     "d_model": "d_model",
@@ -58,8 +66,6 @@ SIZES = {
     "decoder_layers": "num_decoder_layers",
     "encoder_ffn_dim": "encoder_d_ff",
     "decoder_ffn_dim": "decoder_d_ff",
-}
-ARGUMENTS = {
     "encoder_attention_heads": "num_encoder_heads",
     "decoder_attention_heads": "num_decoder_heads",
     "max_position_embeddings": "max_length",
@@ -75,14 +81,21 @@ _Activation = Literal["relu", "gelu", "silu", "swish"]
 
 @dataclasses.dataclass(frozen=True)
 class Bart(Family):
-    """The part that MarianMT, Pegasus and M2M-100 have in common."""
+    """The part that MarianMT and M2M-100 have in common."""
 
+    vocab_size: Count = 50265
+    decoder_vocab_size: Count | None = None
+    d_model: Count = 1024
+    encoder_layers: Count = 12
+    decoder_layers: Count = 12
+    encoder_ffn_dim: Count = 4096
+    decoder_ffn_dim: Count = 4096
     pad_token_id: int = 0
     activation_function: _Activation = "gelu"
     scale_embedding: bool = False
     encoder_attention_heads: Count = 16
     decoder_attention_heads: Count = 16
-    max_position_embeddings: Annotated[int, Between(1, 2**16 + 1)] = 1024
+    max_position_embeddings: Annotated[int, 1, 2**16 + 1] = 1024
     dropout: Rate = 0.1
     share_encoder_decoder_embeddings: bool = True
     tie_word_embeddings: bool = True
@@ -110,25 +123,11 @@ class Bart(Family):
         r"/(bias|beta)$": ".bias",
     }
 
-    def sizes(self, weights: Weights) -> dict[str, int]:
-        """The fields of config.json that weights decide."""
-        rows, columns = weights.matrix_shape(SOURCE)
-        sizes = {"vocab_size": rows, "d_model": columns}
-        sizes["decoder_vocab_size"], _ = weights.matrix_shape(TARGET, columns)
-        for side in ("encoder", "decoder"):
-            number, width = weights.layers(f"{side}.layers.*.fc1.weight", columns)
-            sizes |= {f"{side}_layers": number, f"{side}_ffn_dim": width}
-        return sizes
-
-    def arguments(self, folder: Folder, sizes: dict[str, int], weights: Weights) -> dict[str, Any]:
+    def arguments(self, weights: Weights) -> dict[str, Any]:
         """The arguments of the Transformer."""
-        for side in ("encoder", "decoder"):
-            heads = getattr(self, f"{side}_attention_heads")
-            if sizes["d_model"] % heads:
-                raise folder.refuse(f"{side}_attention_heads", heads, "a divisor of d_model")
         return {
-            **{argument: sizes[field] for field, argument in SIZES.items()},
             **{argument: getattr(self, field) for field, argument in ARGUMENTS.items()},
+            "target_vocab_size": self.target_vocab_size,
             "normalize_embeddings": "encoder.layernorm_embedding.weight" in weights,
             "final_norm": "encoder.layer_norm.weight" in weights,
             "logits_bias": BIAS in weights,
@@ -141,46 +140,36 @@ class Bart(Family):
 class MarianMT(Bart):
     """MarianMT, the family of OPUS-MT."""
 
+    vocab_size: Count = 58101
     pad_token_id: int = 58100
     normalize_before: Literal[False] = False
     static_position_embeddings: Literal[True] = True
 
-    def read_tokenizer(
-        self, folder: Folder, arguments: dict[str, Any]
-    ) -> tuple[PretrainedTokenizer, dict[str, str]]:
+    def read_tokenizer(self, folder: Folder) -> tuple[PretrainedTokenizer, dict[str, str]]:
         """The tokenizer, and the default languages: none."""
         apart = folder.tokenizer.separate_vocabs or not self.share_encoder_decoder_embeddings
         apart = apart and (folder.path / "target_vocab.json").is_file()
-        files = ["vocab.json", "target_vocab.json"] if apart else ["vocab.json"]
-        sizes = arguments["vocab_size"], arguments["target_vocab_size"]
-        vocabularies = [folder.vocabulary(file) for file in files]
-        source = vocabularies[0]
+        sizes = {"vocab.json": self.vocab_size}
+        sizes |= {"target_vocab.json": self.target_vocab_size} if apart else {}
+        source = folder.vocabulary("vocab.json")
         _check_special(folder, source, self.pad_token_id)
         models = [folder.sentencepiece(f"{side}.spm")[0] for side in ("source", "target")]
-        forced = folder.generation.forced_bos_token_id is not None
+        forced = folder.generation.forced_bos_token_id
+        if forced is not None:
+            forced = folder.token_id("forced_bos_token_id", self.target_vocab_size)
         tokenizer = PretrainedTokenizer(
             models if models[0] != models[1] else models[:1],
-            [_by_id(folder, *side) for side in zip(vocabularies, sizes, strict=False)],
+            [_by_id(folder, folder.vocabulary(file), size) for file, size in sizes.items()],
             special=["<unk>", "</s>", "<pad>"],
-            **folder.special_ids(self.pad_token_id, sizes[1]),
+            **folder.special_ids(self.pad_token_id, self.target_vocab_size),
             source_eos_id=source["</s>"],
             language_tags={
                 piece: id for piece, id in source.items() if re.match(r"(?s)>>.*<<\Z", piece)
             },
-            forced=[folder.token_id("forced_bos_token_id", sizes[1])] if forced else [],
+            forced=[] if forced is None else [forced],
             description="MarianMT's: SentencePiece with vocab.json",
         )
         return tokenizer, {}
-
-
-@dataclasses.dataclass(frozen=True)
-class Pegasus(MarianMT):
-    """Pegasus, as transformers calls a MarianMT that normalises first."""
-
-    pad_token_id: int = 0
-    normalize_before: Literal[True] = True
-
-    pre_norm = True
 
 
 @dataclasses.dataclass(frozen=True)
@@ -191,6 +180,7 @@ class M2M100(Bart):
     itself M2M-100, but a source begins with its target's language, and a target with the end alone.
     """
 
+    vocab_size: Count = 128112
     pad_token_id: int = 1
     activation_function: _Activation = "relu"
     scale_embedding: bool = True
@@ -198,28 +188,32 @@ class M2M100(Bart):
     positions = "fairseq"
     pre_norm = True
 
-    def read_tokenizer(
-        self, folder: Folder, arguments: dict[str, Any]
-    ) -> tuple[PretrainedTokenizer, dict[str, str]]:
+    def read_tokenizer(self, folder: Folder) -> tuple[PretrainedTokenizer, dict[str, str]]:
         """The tokenizer, and the default languages."""
-        size, small = arguments["target_vocab_size"], is_small100(folder)
+        size, small = self.target_vocab_size, is_small100(folder)
         model, processor = folder.sentencepiece("sentencepiece.bpe.model")
         if (folder.path / "vocab.json").is_file():
             name, token = "SMaLL-100" if small else "M2M-100", "__{}__"
             vocabulary = folder.vocabulary("vocab.json")
-            listed = languages.M2M100[folder.tokenizer.language_codes].split()
-            codes = {code: id for id, code in enumerate(listed, len(vocabulary))}
+            listed = enumerate(_M2M100_LANGUAGES.split(), len(vocabulary))
+            codes = {code: id for id, code in listed}
         else:
             name, token = "NLLB", "{}"
-            vocabulary, codes = _nllb_vocabulary(folder, processor)
-        codes = {code: id for code, id in codes.items() if 0 <= id < size}
+            pieces = [processor.id_to_piece(i) for i in range(3, processor.get_piece_size())]
+            pieces = ["<s>", "<pad>", "</s>", "<unk>", *pieces]  # Each is one further on.
+            vocabulary = {piece: id for id, piece in enumerate(pieces)}
+            codes = _nllb_languages(folder)
         _check_special(folder, vocabulary, self.pad_token_id)
-        if not codes or folder.token_id("eos_token_id", size) != vocabulary["</s>"]:
-            raise folder.refuse("vocab_size", size, "such that the languages have ids")
-        pieces = _by_id(folder, vocabulary | {token.format(c): id for c, id in codes.items()}, size)
+        codes = {code: id for code, id in codes.items() if 0 <= id < size}
+        if not codes:
+            raise InputError(
+                f"{folder.path} lists no languages with ids below vocab_size={size}: it needs the "
+                "tokenizer.json and the tokenizer_config.json of its model."
+            )
+        vocabulary |= {token.format(code): id for code, id in codes.items()}
         tokenizer = PretrainedTokenizer(
             [model],
-            [pieces],
+            [_by_id(folder, vocabulary, size)],
             special=["<unk>", "<s>", "<pad>", "</s>"],
             **folder.special_ids(self.pad_token_id, size),
             languages=codes,
@@ -239,52 +233,32 @@ class M2M100(Bart):
 
 def is_small100(folder: Folder) -> bool:
     """True for SMaLL-100, by names or, where nothing says otherwise, by the number of layers."""
-    tokenizer, config = folder.tokenizer, folder.config
+    config, tokenizer = folder.config, folder.tokenizer
     names = config.get("_name_or_path"), tokenizer.name_or_path, tokenizer.tokenizer_class
-    named = any("small100" in str(name).lower() for name in names)
     other = tokenizer.tokenizer_class.startswith("Nllb")
     other = other or folder.generation.forced_bos_token_id is not None
     layers = config.get("encoder_layers"), config.get("decoder_layers")
-    code = folder.path / "tokenization_small100.py"
-    return named or code.is_file() or (layers == (12, 3) and not other)
+    return "small100" in f"{names}".lower() or (layers == (12, 3) and not other)
 
 
-def _nllb_vocabulary(folder, processor):
-    """The ids of NLLB's pieces, which are SentencePiece's and one more, and of its languages."""
-    if (processor.unk_id(), processor.bos_id(), processor.eos_id()) != (0, 1, 2):
-        raise InputError(
-            f"{folder.path / 'sentencepiece.bpe.model'} must have the ids 0, 1, 2 for unknown, "
-            "start and end."
-        )
-    number = processor.get_piece_size()
-    pieces = {processor.id_to_piece(i): i + 1 for i in range(3, number)}
-    special = {"<s>": 0, "<pad>": 1, "</s>": 2, "<unk>": 3}
-    return {**pieces, **special}, _nllb_languages(folder, number + 1)
-
-
-def _nllb_languages(folder, first):
-    """The ids of the languages, from whichever file lists them; else those of NLLB-200."""
-    added = folder.tokenizer.added_tokens_decoder
-    listed = folder.vocabulary("added_tokens.json", optional=True)
-    if not added and not listed:
-        added = folder.json("tokenizer.json", optional=True).get("added_tokens", [])
+def _nllb_languages(folder):
+    """The ids of the languages, from whichever file lists them."""
+    added = folder.json("tokenizer.json", optional=True).get("added_tokens", [])
     try:
-        entries = added.items() if isinstance(added, dict) else [(e["id"], e) for e in added]
-        ids = {str(entry["content"]): int(str(id)) for id, entry in entries} | listed
-    except (KeyError, TypeError, ValueError):
-        field, file = "added_tokens_decoder", "tokenizer_config.json"
-        raise folder.refuse(field, added, "the ids and contents of tokens", file) from None
-    ids = {code: id for code, id in ids.items() if re.fullmatch("[a-z]{3}_[A-Z][a-z]{3}", code)}
-    return ids or {code: first + i for i, code in enumerate(languages.NLLB.split())}
+        entries = {entry["id"]: entry for entry in added} | folder.tokenizer.added_tokens_decoder
+        ids = {entry["content"]: int(id) for id, entry in entries.items()}
+    except (KeyError, TypeError, ValueError) as error:
+        file = folder.path / "tokenizer.json or added_tokens_decoder of tokenizer_config.json"
+        raise InputError(f"{file}: a token has no id and content: {error!r}.") from None
+    ids |= folder.vocabulary("added_tokens.json", optional=True)
+    return {c: id for c, id in ids.items() if re.fullmatch("[a-z]{3}_[A-Z][a-z]{3}", str(c))}
 
 
 def _check_special(folder, vocabulary, padding_id):
     """Checks that a vocabulary has the special pieces, and the padding that the model has."""
-    for piece in ("<unk>", "</s>", "<pad>"):
-        if piece not in vocabulary:
-            raise InputError(f"{folder.path / 'vocab.json'} must have {piece}.")
-    if vocabulary["<pad>"] != padding_id:
-        expected = f"{vocabulary['<pad>']}, that of <pad>"
+    missing = {"<unk>", "</s>", "<pad>"} - vocabulary.keys()
+    if missing or vocabulary["<pad>"] != padding_id:
+        expected = "that of <pad>, in a vocabulary with <unk> and </s>"
         raise folder.refuse("pad_token_id", padding_id, expected)
 
 
@@ -302,6 +276,13 @@ def _by_id(folder, vocabulary, size):
 class T5(Family):
     """T5, and MADLAD-400, whose sources begin with a piece of the target's language, `<2de>`."""
 
+    vocab_size: Count = 32128
+    d_model: Count = 512
+    d_kv: Count = 64
+    d_ff: Count = 2048
+    num_layers: Count = 6
+    num_decoder_layers: Count | None = None
+    num_heads: Count = 8
     feed_forward_proj: Literal["relu", "gated-gelu", "gated-silu"] = "relu"
     dropout_rate: Rate = 0.1
     layer_norm_epsilon: Rate = 1e-6
@@ -311,7 +292,6 @@ class T5(Family):
     tie_word_embeddings: bool = True
     scale_decoder_outputs: bool | None = None
 
-    takes_float16 = False
     spare = re.compile(  # Tied to another, or without effect.
         r"((encoder|decoder)\.embed_tokens|shared|lm_head)\.weight|"
         r"decoder\.block\.0\.layer\.1\.EncDecAttention\.relative_attention_bias\.weight"
@@ -340,45 +320,30 @@ class T5(Family):
         # Without a gate it has no number.
         return [*names, names[0].replace(".wi_1.", ".wi.")], transposed
 
-    def sizes(self, weights: Weights) -> dict[str, int]:
-        """The fields of config.json that weights decide."""
-        rows, columns = weights.matrix_shape(SOURCE)
-        inner = "wi_0" if self.feed_forward_proj.startswith("gated") else "wi"
-        inner = f"block.*.DenseReluDense.{inner}.weight"
-        num_layers, d_ff = weights.layers(f"encoder.{inner}", columns)
-        num_decoder_layers, _ = weights.layers(f"decoder.{inner}", columns)
-        _, width = weights.layers("encoder.block.*.SelfAttention.q.weight", columns)
-        _, num_heads = weights.matrix_shape([renamed("encoder_positions/weight", self.names)])
-        return {
-            "vocab_size": rows,
-            "d_model": columns,
-            "d_ff": d_ff,
-            "d_kv": width // max(num_heads, 1),
-            "num_heads": num_heads,
-            "num_layers": num_layers,
-            "num_decoder_layers": num_decoder_layers,
-        }
-
     @property
     def scales_output(self) -> bool:
         """True if the input of the logits is scaled: in the first T5, whose weights are tied."""
         scales = self.scale_decoder_outputs
         return self.tie_word_embeddings if scales is None else scales
 
-    def arguments(self, folder: Folder, sizes: dict[str, int], weights: Weights) -> dict[str, Any]:
+    def arguments(self, weights: Weights) -> dict[str, Any]:
         """The arguments of the Transformer; a scaled output becomes one that is not tied."""
         if self.scales_output:
             head = np.asarray(weights.first(OUTPUT)[1], "float32")
-            weights[HEAD] = head * np.float32(sizes["d_model"] ** -0.5)
+            weights[HEAD] = head * np.float32(self.d_model**-0.5)
+        query = renamed("encoder_0/self_attention/query/kernel", self.names)
+        weights.of_shape((self.num_heads * self.d_kv, self.d_model), [query])
         kind = self.feed_forward_proj.removeprefix("gated-")
         return {
-            "vocab_size": sizes["vocab_size"],
-            "d_model": sizes["d_model"],
-            "num_encoder_layers": sizes["num_layers"],
-            "num_decoder_layers": sizes["num_decoder_layers"],
-            "num_heads": sizes["num_heads"],
-            "key_dim": sizes["d_kv"],
-            "d_ff": sizes["d_ff"],
+            "vocab_size": self.vocab_size,
+            "target_vocab_size": self.target_vocab_size,
+            "d_model": self.d_model,
+            "num_encoder_layers": self.num_layers,
+            "num_decoder_layers": self.num_decoder_layers or self.num_layers,
+            "num_heads": self.num_heads,
+            "key_dim": self.d_kv,
+            "encoder_d_ff": self.d_ff,
+            "decoder_d_ff": self.d_ff,
             "dropout": self.dropout_rate,
             "norm_epsilon": self.layer_norm_epsilon,
             "padding_id": self.pad_token_id,
@@ -393,24 +358,19 @@ class T5(Family):
             "max_length": 1024,  # There is no table of positions that would limit it.
         }
 
-    def read_tokenizer(
-        self, folder: Folder, arguments: dict[str, Any]
-    ) -> tuple[PretrainedTokenizer, dict[str, str]]:
+    def read_tokenizer(self, folder: Folder) -> tuple[PretrainedTokenizer, dict[str, str]]:
         """The tokenizer, and the default languages."""
         model, processor = folder.sentencepiece("spiece.model")
-        count, size = processor.get_piece_size(), arguments["vocab_size"]
-        if count > size:
-            raise folder.refuse("vocab_size", size, f"at least {count}, the pieces of spiece.model")
-        pieces = [processor.id_to_piece(i) for i in range(count)]
+        pieces = [processor.id_to_piece(i) for i in range(processor.get_piece_size())]
+        ids = {piece: id for id, piece in enumerate(pieces)}
         control = [piece for i, piece in enumerate(pieces) if processor.is_control(i)]
-        found = {i: re.fullmatch(r"<2([\w-]+)>", piece) for i, piece in enumerate(pieces)}
-        codes = {match[1]: i for i, match in found.items() if match}
+        codes = {p[2:-1]: id for p, id in ids.items() if re.fullmatch(r"<2[\w-]+>", p)}
         first = next(iter(codes), None)
         tokenizer = PretrainedTokenizer(
             [model],
-            [pieces + [""] * (size - count)],
+            [_by_id(folder, ids, self.vocab_size)],
             special=[pieces[processor.unk_id()], *control],
-            **folder.special_ids(self.pad_token_id, size),
+            **folder.special_ids(self.pad_token_id, self.vocab_size),
             languages=codes,
             target_on_source=bool(codes),
             # The space that SentencePiece puts in front of a text, and so in front of `<2de> How`.
@@ -431,4 +391,4 @@ class MT5(T5):
 
 
 # The families by `model_type` of config.json.
-FAMILIES = {"marian": MarianMT, "m2m_100": M2M100, "pegasus": Pegasus, "t5": T5, "mt5": MT5}
+FAMILIES = {"marian": MarianMT, "m2m_100": M2M100, "t5": T5, "mt5": MT5}

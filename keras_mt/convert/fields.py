@@ -1,6 +1,7 @@
 """Fields of files that are not trusted: the types of a dataclass say what a file may hold."""
 
 import dataclasses
+import reprlib
 import types
 import typing
 from collections.abc import Mapping
@@ -16,26 +17,17 @@ _NAMES = {
     int: "an integer",
     float: "a number",
     bool: "true or false",
-    list: "a list",
     dict: "an object",
 }
-
-
-@dataclasses.dataclass(frozen=True)
-class Between:
-    """The limits of a number, for `Annotated`: a minimum, and what it must be below."""
-
-    minimum: float
-    below: float
-
-
-Count = Annotated[int, Between(1, 2**31)]
-Rate = Annotated[float, Between(0, 1)]
+# A number with its minimum, and what it must be below.
+Count = Annotated[int, 1, 2**31]
+Rate = Annotated[float, 0, 1]
 
 
 def refusal(where: Path | str, field: str, value: Any, expected: str) -> InputError:
     """The error for a field of a file that is not as expected."""
-    return InputError(f"{where}: {field} must be {expected}. Received: {field}={value!r}")
+    received = f"{field}={reprlib.repr(value)}"
+    return InputError(f"{where}: {field} must be {expected}. Received: {received}")
 
 
 def read_fields(
@@ -58,13 +50,6 @@ def read_fields(
     return cls(**given)
 
 
-def check_sizes(values: Mapping[str, Any], sizes: Mapping[str, Any], where: Path | str) -> None:
-    """Refuses fields of a file that say another size than the weights have; none or 0 says none."""
-    for field, size in sizes.items():
-        if (values.get(field) or size) != size:
-            raise refusal(where, field, values[field], f"{size}, as the weights have")
-
-
 def check_search(options: Mapping[str, Any], names: Mapping[str, str], where: Path) -> None:
     """Refuses options that no search takes, by the file and its names of them."""
     try:
@@ -77,19 +62,19 @@ def check_search(options: Mapping[str, Any], names: Mapping[str, str], where: Pa
 def _expected(kind, value):
     """A description of what a field of this type holds, if the value is something else."""
     origin, parts = typing.get_origin(kind), typing.get_args(kind)
-    if origin is types.UnionType:
-        others = [_expected(part, value) for part in parts if part is not types.NoneType]
-        return None if None in others else " or ".join(others)
+    if origin is types.UnionType:  # `KIND | None`: null counts as missing.
+        return _expected(parts[0], value)
     if origin is Literal:
         fits = any(type(value) is type(part) and value == part for part in parts)
-        return None if fits else " or ".join(map(repr, parts))
-    if origin is Annotated:
-        limits = parts[1]
-        if _expected(parts[0], value) is None and limits.minimum <= value < limits.below:
-            return None
-        return f"{_NAMES[parts[0]]}, at least {limits.minimum} and below {limits.below}"
-    if origin is list:
+        expected = " or ".join(map(repr, parts))
+    elif origin is Annotated:
+        number, minimum, limit = parts
+        fits = not _expected(number, value) and minimum <= value < limit
+        expected = f"{_NAMES[number]}, at least {minimum} and below {limit}"
+    elif origin is list:
         fits = isinstance(value, list) and not any(_expected(parts[0], each) for each in value)
-        return None if fits else "a list of such values"
-    fits = type(value) is kind or (kind is float and type(value) is int)
-    return None if fits else _NAMES[kind]
+        expected = "a list of such values"
+    else:
+        fits = kind is Any or type(value) is kind or (kind is float and type(value) is int)
+        expected = _NAMES.get(kind)
+    return None if fits else expected

@@ -12,7 +12,6 @@ from keras_mt.errors import InputError
 from keras_mt.text.tokenizer import sentencepiece_processor
 
 _Fields = TypeVar("_Fields")
-_MAX_BYTES = 2**28  # Of a file that is not one of weights.
 
 
 @dataclasses.dataclass(frozen=True)
@@ -26,7 +25,7 @@ class TokenizerConfig:
     src_lang: str = ""  # As M2M-100 and NLLB call them.
     tgt_lang: str = ""
     separate_vocabs: bool = False
-    language_codes: Literal["m2m100", "wmt21"] = "m2m100"
+    language_codes: Literal["m2m100"] = "m2m100"
     legacy_behaviour: bool = False
     added_tokens_decoder: dict = dataclasses.field(default_factory=dict)
 
@@ -46,10 +45,10 @@ class GenerationConfig:
     max_new_tokens: int = 0
     max_length: int = 0
     # Token ids, or lists of one.
-    eos_token_id: int | list | None = None
-    decoder_start_token_id: int | list | None = None
-    forced_bos_token_id: int | list | None = None
-    forced_eos_token_id: int | list | None = None
+    eos_token_id: Any = None
+    decoder_start_token_id: Any = None
+    forced_bos_token_id: Any = None
+    forced_eos_token_id: Any = None
     bad_words_ids: list[list[int]] = dataclasses.field(default_factory=list)
     suppress_tokens: list[int] = dataclasses.field(default_factory=list)
     do_sample: Literal[False] = False
@@ -105,8 +104,6 @@ class Folder:
         path = self.path / name
         if not path.is_file():
             raise FileNotFoundError(f"{self.path} is not a folder to import: it has no {name}.")
-        if path.stat().st_size > _MAX_BYTES:
-            raise InputError(f"{path} is too large.")
         return path.read_bytes()
 
     def sentencepiece(self, name: str) -> tuple[bytes, SentencePieceProcessor]:
@@ -138,18 +135,17 @@ class Folder:
 
     def special_ids(self, padding_id: int, size: int) -> dict[str, Any]:
         """The arguments of a `PretrainedTokenizer` that are special ids of the target."""
-        words, suppressed = self.generation.bad_words_ids, self.generation.suppress_tokens
-        if not all(len(word) == 1 and is_id(word[0], size) for word in words):
-            expected = f"single token ids below {size}, each in a list"
-            raise refusal(self.generation_file, "bad_words_ids", words, expected)
-        if not all(is_id(token, size) for token in suppressed):
-            expected = f"a list of token ids below {size}"
-            raise refusal(self.generation_file, "suppress_tokens", suppressed, expected)
+        words = self.generation.bad_words_ids
+        forbidden = {*self.generation.suppress_tokens, *(ids[0] for ids in words if len(ids) == 1)}
+        if any(len(ids) != 1 for ids in words) or not all(is_id(i, size) for i in forbidden):
+            field = "bad_words_ids and suppress_tokens"
+            expected = f"single token ids below {size}"
+            raise refusal(self.generation_file, field, sorted(forbidden), expected)
         return {
             "padding_id": padding_id,
             "bos_id": self.token_id("decoder_start_token_id", size),
             "eos_id": self.token_id("eos_token_id", size),
-            "forbidden_ids": sorted({*suppressed, *(token for (token,) in words)}),
+            "forbidden_ids": sorted(forbidden),
         }
 
 

@@ -1,4 +1,4 @@
-"""Formats of exports: each declares what it has a place for as `FORMAT` in its file, by `to_NAME`.
+"""Exports: each format declares what it has a place for as `FORMAT` in its file, by `to_NAME`.
 
 This file imports neither Keras nor TensorFlow, so that the command's help appears at once.
 """
@@ -20,7 +20,7 @@ from keras_mt.options.fields import option
 FORMATS = {
     "saved_model": "a SavedModel, from strings to strings",
     "ctranslate2": "a folder for CTranslate2",
-    "huggingface": "a folder of MarianMT or Pegasus for transformers",
+    "huggingface": "a folder of MarianMT for transformers",
     "marian": "a folder for Marian, Bergamot and Firefox",
     "litert": "a model from ids to ids for LiteRT",
     "onnx": "encoder and decoder step for ONNX",
@@ -33,7 +33,7 @@ class ExportOptions:
 
     quantization: str | None = option(
         "How ctranslate2, marian or litert stores the weights; the last two take int8 alone.",
-        choices=("int8", "int16", "float16", "bfloat16"),
+        choices=("int8", "int16", "float16"),
         default_text="float32",
     )
     dtype: str = option(
@@ -46,24 +46,16 @@ class ExportOptions:
         "takes more memory.",
         False,
     )
-    confidence: bool = option(
-        "Also write a signature `confidence`: translations with measures of confidence.", False
-    )
     signatures: str | None = option(
-        "Write only these signatures, with commas between: serving_default, and others of greedy, "
-        "score, align and confidence.",
+        "Write these signatures, with commas between: serving_default, and others of greedy, "
+        "score, align and confidence (translations with measures of confidence).",
         default_text="all but confidence",
         metavar="NAMES",
     )
     card: Mapping[str, Any] | None = option(
-        "JSON object with fields for the model card, such as license.",
+        "A field for the model card, such as license=mit; may be repeated.",
         default_text="what the run knows",
-        metavar="FILE",
-    )
-    warmup_texts: list[str] | None = option(
-        "Sentences, one per line, for the warm-up requests.",
-        default_text="the tokenizer's words",
-        metavar="FILE",
+        metavar="KEY=VALUE",
     )
 
 
@@ -116,14 +108,44 @@ class ModelFormat:
         ]
         if lost:
             raise InputError(
-                f"An export to {self.title} cannot hold {', '.join(lost)}: leave "
-                f"{'it' if len(lost) == 1 else 'them'} out."
+                f"An export to {self.title} cannot hold {', '.join(lost)}: leave that out."
             )
 
 
 def load_format(name: str) -> ModelFormat:
     """The declaration of a format."""
     return importlib.import_module(f"keras_mt.convert.{name}").FORMAT
+
+
+def export(
+    translator: Any, directory: str | os.PathLike, format: str = "saved_model", **options: Any
+) -> None:
+    """Writes a translator in one of the formats of `keras-mt export`.
+
+    The chapter on pretrained models says what each folder holds. The write is atomic.
+
+    Args:
+        translator: A `keras_mt.Translator`.
+        directory: The folder to write; of a SavedModel that of a version.
+        format: `"saved_model"`, `"ctranslate2"`, `"huggingface"`, `"marian"`, `"litert"` or
+            `"onnx"`.
+        **options: Of a SavedModel those of `Translator.export`. Of others `quantization`:
+            `"int8"`, and for CTranslate2 also `"int16"` and `"float16"`; None for float32.
+
+    Raises:
+        FileExistsError: If the folder exists.
+        ValueError: If the format has no place for something in the model, its tokenizer or its
+            search, or needs a package that is not installed; the message names it.
+
+    Example:
+
+    >>> translator = keras_mt.Translator.load("runs/en_de")  # doctest: +SKIP
+    >>> export(translator, "en_de_ct2", "ctranslate2", quantization="int8")  # doctest: +SKIP
+    """
+    if format not in FORMATS:
+        raise InputError(f"format must be one of {', '.join(FORMATS)}. Received: {format=}")
+    module = importlib.import_module(f"keras_mt.convert.{format}")
+    getattr(module, f"to_{format}")(translator, directory, **options)
 
 
 # The arguments of a Transformer for which formats know no other value, unless they say so.
@@ -143,10 +165,13 @@ _PLAIN = {
 }
 
 
-def check_model(
-    title: str, config: Mapping[str, Any], known: Mapping[str, tuple[Any, ...] | None]
-) -> None:
-    """Refuses a model whose arguments are not among those `known` (None for all values)."""
+def check_model(title: str, model: Any, known: Mapping[str, tuple[Any, ...] | None]) -> None:
+    """Refuses all but a Transformer whose arguments are among those `known` (None for any)."""
+    from keras_mt.models import Transformer
+
+    if type(model) is not Transformer:
+        raise InputError(f"{title} has no {type(model).__name__}, but only a Transformer.")
+    config = model.get_config()
     known = {name: (value,) for name, value in _PLAIN.items()} | known
     foreign = [n for n, values in known.items() if values and config.get(n) not in values]
     if foreign:

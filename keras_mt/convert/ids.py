@@ -22,19 +22,17 @@ def special_ids(translator: Translator) -> dict[str, Any]:
         check_language(side, getattr(translator, side), translator.languages)
     codes = [translator.source_language, translator.target_language]
     codes = [tf.constant([code]) for code in codes] if translator.languages else []
-    empty = tf.RaggedTensor.from_row_lengths(tf.constant([], tf.int32), [0])
-    added = tokenizer.source_ids(empty, *codes).to_list()[0]
-    piece = next(i for i in range(len(added) + 1) if i not in added)
-    ids = tokenizer.source_ids(tf.ragged.constant([[piece]], tf.int32), *codes).to_list()[0]
-    place = ids.index(piece)
+    piece = -1  # As no id is.
+    around = tokenizer.source_ids(tf.ragged.constant([[piece]], tf.int32), *codes).to_list()[0]
+    place = around.index(piece)
     forced = tokenizer.forced_ids(*codes[1:])
     return {
         "padding": tokenizer.padding_id,
         "start": tokenizer.bos_id,
         "end": tokenizer.eos_id,
         "forbidden": [int(i) for i in tokenizer.forbidden_ids],
-        "before_source": ids[:place],
-        "after_source": ids[place + 1 :],
+        "before_source": around[:place],
+        "after_source": around[place + 1 :],
         "forced": [] if forced is None else forced.numpy()[0].tolist(),
         "max_length": min(model.max_length for model in translator.models),
     }

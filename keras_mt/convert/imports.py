@@ -47,7 +47,8 @@ def from_marian(directory: str | os.PathLike) -> Translator:
     Args:
         directory: The folder: a model, `.npz` or `.bin`; its vocabularies, one `.spm` file or one
             for each side, or YAML beside `source.spm` and `target.spm`; and where there is one, the
-            configuration of the decoder, `*decoder.yml` or `config*.yml`. Each may be `.gz`.
+            configuration of the decoder, `*decoder.yml` or `config*.yml`. Each may be
+            `.gz` or `.zst`.
 
     Returns:
         A `keras_mt.Translator`, which computes in float32, and searches as the configuration of the

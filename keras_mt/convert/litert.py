@@ -22,29 +22,7 @@ def to_litert(
 ) -> None:
     """Writes a model that LiteRT's interpreter runs: ids of a source in, ids of translations out.
 
-    `model.tflite` includes the translator's search, and uses only LiteRT's builtin operations. Its
-    signature takes one `source`, int32 `[1, length]`: the pieces, with the special ids around them
-    that `ids.json` gives. It returns the fields of `Hypotheses`, best first: `tokens`, int32
-    `[1, n_best, length]`, padded; `lengths`, int32 `[1, n_best]`; and `scores`, float32
-    `[1, n_best]`. The tokenizer is written next to it.
-
-    Args:
-        translator: A `Translator` of one model, without `temperature`. For a model of several
-            languages it must have a source and a target language; the file translates between
-            these.
-        directory: The folder to write.
-        quantization: `"int8"` stores the weights of matrix products in 8 bits and quantizes their
-            inputs at run time (dynamic range quantization); None for float32.
-
-    Raises:
-        FileExistsError: If the folder exists.
-        ValueError: If the model or an option of the search needs operations that LiteRT does not
-            have, which the message names; if the translator is an ensemble, samples, or lacks a
-            language; or if `quantization` is unknown.
-
-    Example:
-
-    >>> to_litert(Translator.load("runs/pt_en", beam_size=1), "pt_en_litert")  # doctest: +SKIP
+    `model.tflite` includes the search, for the translator's languages, in builtin operations.
     """
     FORMAT.check(translator, directory, quantization)
     model = translator.models[0].for_inference()

@@ -17,7 +17,6 @@ from keras_mt.convert.marian_files import write_bin
 from keras_mt.convert.weights import renamed
 from keras_mt.errors import InputError
 from keras_mt.files import new_folder
-from keras_mt.models import Transformer
 from keras_mt.text import PretrainedTokenizer, Tokenizer
 from keras_mt.translation import Translator
 
@@ -136,24 +135,7 @@ def to_marian(
 ) -> None:
     """Writes a folder for Marian, and for what is built on it: Bergamot, Firefox, translateLocally.
 
-    It has `model.bin`, the vocabulary or both, `.spm`, and `decoder.yml` with the options of the
-    search. Marian's rule of when a search stops is `early_stopping="shrink"`.
-
-    Args:
-        translator: A `Translator` of one `Transformer` as Marian has them: post-norm, of the
-            `positions` `"tensor2tensor"`, with the start as its `zero_id` and, in the decoder,
-            self-attention or SSRU; or of a model imported from Marian's files.
-        directory: The folder to write.
-        quantization: `"int8"` stores matrices in 8 bits; their sides must be multiples of 64. None
-            for float32.
-
-    Raises:
-        FileExistsError: If the folder exists.
-        ValueError: If Marian has no such model, tokenizer or search; the message says what it has.
-
-    Example:
-
-    >>> to_marian(Translator.load("runs/student"), "student_marian")  # doctest: +SKIP
+    The model must be as Marian has them (`_check_model`), or imported from Marian's files.
     """
     FORMAT.check(translator, directory, quantization)
     model, tokenizer = translator.models[0], translator.tokenizer
@@ -164,10 +146,8 @@ def to_marian(
     search = {
         "models": ["model.bin"],
         "vocabs": (names * 2)[:2],
-        "beam-size": options.beam_size,
-        "normalize": options.length_penalty,
-        "word-penalty": options.word_penalty,
-        "max-length-factor": translator.options.max_length_factor or 3.0,
+        **{field: getattr(options, ours) for field, ours in SEARCH.items()},
+        "max-length-factor": options.max_length_factor or 3.0,
         "gemm-precision": "int8shiftAll" if quantization else "float32",
     }
     with new_folder(directory) as folder:
@@ -185,29 +165,24 @@ def _as_yaml(fields):
 
 def _check_model(model, tokenizer, quantization):
     """Refuses a model that Marian has not, by what it lacks."""
-    if not isinstance(model, Transformer):
-        raise InputError(f"Marian has no {type(model).__name__}: only a Transformer is written.")
     config = model.get_config()
-    encoder, decoder = model.encoder_stack.blocks, model.decoder_stack.blocks
-    if {block.sublayers for block in decoder} not in ({"scf"}, {"rcf"}):
-        raise InputError(
-            "Marian's decoders are None or 'rcf' for each layer. "
-            f"Received: decoder_sublayers={config['decoder_sublayers']!r}"
-        )
-    if len({block.num_heads for block in (*encoder, *decoder)}) > 1:
-        raise InputError("Marian has one number of heads: give both sides the same.")
+    heads, layers = config.get("num_heads"), config.get("num_layers")
+    layers = config.get("num_decoder_layers") or layers
     known = {
         "activation": ("relu", "silu"),
         "positions": ("tensor2tensor",),
         "pre_norm": (False,),
         "final_norm": (False, None),
-        "decoder_sublayers": None,  # Checked above.
+        "decoder_sublayers": (None, "rcf" * layers),
+        "num_encoder_heads": (None, heads),
+        "num_decoder_heads": (None, heads),
         "scale_embeddings": (True,),
         "norm_epsilon": (1e-6, 1e-5),
         "zero_id": (tokenizer.bos_id,),
     }
-    check_model("Marian", config, known)
-    widths = {block.d_ff for block in (*encoder, *decoder)} | {model.d_model}
+    check_model("Marian", model, known)
+    blocks = model.encoder_stack.blocks + model.decoder_stack.blocks
+    widths = {block.d_ff for block in blocks} | {model.d_model}
     if quantization and any(width % 64 for width in widths):
         raise InputError(
             "Marian's int8 needs d_model and d_ff that are multiples of 64: leave quantization out."

@@ -5,7 +5,6 @@ of its name with a NUL, its type, its rank and the length of its data; the names
 the length of the padding that follows; and the data. All numbers but the shapes are uint64.
 """
 
-import functools
 import io
 import math
 import zipfile
@@ -15,152 +14,110 @@ from typing import Any
 
 import numpy as np
 
-from keras_mt.convert.weights import Lazy, Weights
+from keras_mt.compressed import open_read
+from keras_mt.convert.weights import Weights, naming_damaged_file
 from keras_mt.errors import InputError
 from keras_mt.extras import require
 
-STARTS = b"PK\3\4", (1).to_bytes(8, "little")  # Of `.npz` files and of `.bin` files.
+_MAX_RATIO = 64  # Of what is in a compressed file to its own size.
 _CONFIG = "special:model.yml"  # The tensor that is the configuration.
-_MAX_CONFIG = 2**20  # Bytes.
-_MAX_TENSORS, _MAX_RANK, _MAX_NAME = 2**16, 4, 2**12
 # Types of tensors in `.bin` files. Other ones are laid out for one kind of processor.
 _FLOAT32, _FLOAT16, _INT8, _INTGEMM8 = 0x404, 0x402, 0x101, 0x4101
-_TYPES = {_FLOAT32: np.float32, _FLOAT16: np.float16, _INT8: np.int8}
+_TYPES = {_FLOAT32: np.float32, _FLOAT16: np.float16, _INT8: np.int8, _INTGEMM8: np.int8}
 _ALIGNMENT = 256
+
+
+def read_file(path: Path) -> bytes:
+    """A file's bytes, unpacked by its suffix."""
+    most = _MAX_RATIO * path.stat().st_size + 2**20
+    with open_read(path) as file:
+        data = file.read(most + 1)
+    if len(data) > most:
+        raise InputError(f"{path} holds more than {most} bytes.")
+    return data
 
 
 def parse_yaml(text: bytes, where: Path | str, strings: bool = False) -> dict[str, Any]:
     """The fields of YAML, or its strings; `where` begins the messages."""
     yaml = require("yaml", "marian", "Reading Marian's files")
-    name, depth = "BaseLoader" if strings else "SafeLoader", 0
-    loader = getattr(yaml, f"C{name}", getattr(yaml, name))
+    loader = yaml.CBaseLoader if strings else yaml.CSafeLoader
+    depth, safe = 0, True
     try:
         for event in yaml.parse(text, loader):
-            if getattr(event, "anchor", None) is not None:  # It could stand for far more.
-                raise InputError(f"{where} must have no anchors.")
-            kind = type(event).__name__
-            depth += kind.endswith("StartEvent") - kind.endswith("EndEvent")
-            if depth > 16:
-                raise InputError(f"{where} is nested too deeply.")
-        fields = yaml.load(text, loader)
-    except InputError:
-        raise
+            depth += isinstance(event, yaml.CollectionStartEvent)
+            depth -= isinstance(event, yaml.CollectionEndEvent)
+            # An alias could stand for far more than the file holds, and depth overflows the stack.
+            safe = safe and depth <= 16 and not isinstance(event, yaml.AliasEvent)
+        fields = yaml.load(text, loader) if safe else None
     except (yaml.YAMLError, ValueError) as error:  # The latter of a date that there is not.
         raise InputError(f"{where} is not YAML: {' '.join(str(error).split())}") from None
     if not isinstance(fields, dict) or not all(isinstance(name, str) for name in fields):
-        raise InputError(f"{where} must hold fields by their names.")
+        raise InputError(f"{where} must hold fields by their names, not deep, without aliases.")
     return fields
 
 
 def read_marian(path: Path) -> tuple[Weights, dict[str, Any]]:
-    """The tensors of a `.npz` or `.bin` file, and its configuration; sizes are checked.
+    """The tensors of a `.npz` or `.bin` file, and the fields of its configuration.
 
     Tensors of intgemm8 are read as float32.
     """
-    try:
-        tensors = _read_npz(path) if zipfile.is_zipfile(path) else _read_bin(path)
-    except InputError as error:
-        raise InputError(f"{path} cannot be read: {error}.") from None
-    except Exception as error:  # Whatever a damaged file leads to.
-        raise InputError(f"{path} cannot be read: {error!r}.") from None
-    if _CONFIG not in tensors:
-        raise InputError(f"{path} is not a model of Marian: it has no {_CONFIG}.")
-    config = np.asarray(tensors.pop(_CONFIG))
-    if config.dtype.itemsize != 1 or config.size > _MAX_CONFIG:
-        raise InputError(f"{path}: {_CONFIG} must be at most {_MAX_CONFIG} characters.")
-    fields = parse_yaml(config.tobytes().rstrip(b"\0"), f"{path}: {_CONFIG}")
-    return Weights(path, tensors), fields
+    data = read_file(path)
+    with naming_damaged_file(path):
+        tensors = _read_npz(data) if zipfile.is_zipfile(io.BytesIO(data)) else _read_bin(data)
+        if _CONFIG not in tensors:
+            raise ValueError(f"it has no {_CONFIG}")
+        config = tensors.pop(_CONFIG).tobytes().rstrip(b"\0")
+    return Weights(path, tensors), parse_yaml(config, f"{path}: {_CONFIG}")
 
 
-class _Reader:
-    """Reads what follows each other in a file, and never beyond its end."""
-
-    def __init__(self, data: np.ndarray) -> None:
-        self.data, self.place = data, 0
-
-    def take(self, length: int) -> np.ndarray:
-        if length > len(self.data) - self.place:
-            raise InputError(f"{length} bytes do not fit in the file")
-        self.place += length
-        return self.data[self.place - length : self.place]
-
-    def numbers(self, count: int, dtype: str = "<u8") -> np.ndarray:
-        return self.take(int(count) * np.dtype(dtype).itemsize).view(dtype)
-
-    def name(self, length: int) -> str:
-        if not 1 <= length <= _MAX_NAME:
-            raise InputError(f"a name has {length} bytes")
-        return self.take(length).tobytes().rstrip(b"\0").decode("utf-8")
+def _read_npz(data):
+    """The tensors of a `.npz` file, none of which may be compressed or a pickle."""
+    with np.load(io.BytesIO(data), allow_pickle=False) as file:
+        if sum(entry.file_size for entry in file.zip.infolist()) > len(data):
+            raise ValueError("it is compressed")
+        tensors = {**file}
+    for name, values in tensors.items():
+        if not isinstance(values, np.ndarray) or values.dtype.kind not in "fiu":
+            raise ValueError(f"{name} is not a tensor of numbers")
+    return tensors
 
 
-def _read_bin(path):
-    """The tensors of a `.bin` file."""
-    size = path.stat().st_size
-    reader = _Reader(np.memmap(path, np.uint8, mode="r") if size else np.zeros(0, np.uint8))
-    version, count = reader.numbers(2)
+def _read_bin(data):
+    """The tensors of a `.bin` file; NumPy refuses numbers that lead beyond its end."""
+    place = 0
+
+    def take(count, dtype=np.uint8):
+        nonlocal place
+        values = np.frombuffer(data, dtype, int(count), place)
+        place += values.nbytes
+        return values
+
+    version, count = take(2, "<u8")
     if version != 1:
-        raise InputError(f"its version is {version}, and not 1")
-    if count > _MAX_TENSORS:
-        raise InputError(f"it has {count} tensors, more than {_MAX_TENSORS}")
-    headers = reader.numbers(4 * count).reshape(count, 4).tolist()
-    names = [reader.name(length) for length, *_ in headers]
-    for name, (_, _, rank, _) in zip(names, headers, strict=True):
-        if rank > _MAX_RANK:
-            raise InputError(f"{name} has {rank} dimensions, more than {_MAX_RANK}")
-    shapes = [tuple(reader.numbers(rank, "<i4").tolist()) for _, _, rank, _ in headers]
-    reader.take(int(reader.numbers(1)[0]))
+        raise ValueError(f"its version is {version}, and not 1")
+    headers = take(4 * int(count), "<u8").reshape(-1, 4).tolist()
+    names = [take(length).tobytes().rstrip(b"\0").decode() for length, *_ in headers]
+    shapes = [take(rank, "<i4").tolist() for _, _, rank, _ in headers]
+    take(take(1, "<u8")[0])
     tensors = {}
     for name, shape, (_, kind, _, length) in zip(names, shapes, headers, strict=True):
-        if name in tensors:
-            raise InputError(f"it has {name} twice")
-        try:
-            data = reader.take(length)
-            if not name.endswith("_QuantMultA"):  # A scale of activations.
-                tensors[name] = _tensor(name, kind, shape, data)
-        except InputError as error:
-            raise InputError(f"{name}: {error}") from None
+        stored = take(length)
+        if not name.endswith("_QuantMultA"):  # A scale of activations.
+            tensors[name] = _tensor(name, kind, shape, stored)
     return tensors
 
 
-def _tensor(name, kind, shape, data):
+def _tensor(name, kind, shape, stored):
     """A tensor of a `.bin` file, from its bytes, which may have padding after it."""
-    count, dtype = math.prod(shape), np.dtype(_TYPES.get(kind, np.int8))
-    length = count + 4 if kind == _INTGEMM8 else count * dtype.itemsize
-    if any(size < 0 for size in shape) or length > len(data):
-        raise InputError(f"its shape is {shape}, but it has {len(data)} bytes")
-    if kind in _TYPES:
-        return data[:length].view(dtype.newbyteorder("<")).reshape(shape)
-    if kind != _INTGEMM8 or len(shape) != 2:
-        raise InputError(f"its type is {kind:#x} and its shape {shape}, which is not understood")
-    multiplier = data[count : count + 4].view("<f4")[0]
-    if not (np.isfinite(multiplier) and multiplier > 0):
-        raise InputError(f"its multiplier is {multiplier}")
-    read = functools.partial(_dequantized, name, shape, data[:count], multiplier)
-    return Lazy(shape, np.float32, read)
-
-
-def _dequantized(name, shape, data, multiplier):
-    values = data.view(np.int8)
+    if kind not in _TYPES:
+        raise ValueError(f"{name} is of the type {kind:#x}, which is not understood")
+    dtype, count = np.dtype(_TYPES[kind]), math.prod(shape)
+    values = stored[: count * dtype.itemsize].view(dtype.newbyteorder("<"))
+    if kind != _INTGEMM8:
+        return values.reshape(shape)
     # All but embeddings are stored transposed, with the shape as it was.
     values = values.reshape(shape) if "Wemb" in name else values.reshape(shape[::-1]).T
-    return values.astype(np.float32) / multiplier
-
-
-def _read_npz(path):
-    """The tensors of a `.npz` file, none of which may be compressed or a pickle."""
-    with np.load(path, allow_pickle=False) as file:
-        entries = file.zip.infolist()
-        if len(entries) > _MAX_TENSORS:
-            raise InputError(f"it has {len(entries)} tensors, more than {_MAX_TENSORS}")
-        for entry in entries:
-            if entry.compress_type != zipfile.ZIP_STORED or entry.file_size != entry.compress_size:
-                raise InputError(f"{entry.filename} is compressed")
-        tensors = {}
-        for name in file.files:
-            tensors[name] = file[name]
-            if not isinstance(tensors[name], np.ndarray) or tensors[name].dtype.kind not in "fiu":
-                raise InputError(f"{name} is not a tensor of numbers")
-    return tensors
+    return values / stored[count : count + 4].view("<f4")[0]
 
 
 def write_bin(
@@ -176,24 +133,20 @@ def write_bin(
             entries.append((name, _FLOAT32, values.shape, values.astype("<f4").tobytes()))
     names = [name.encode() + b"\0" for name, *_ in entries]
     datas = [data + b"\0" * (-len(data) % _ALIGNMENT) for *_, data in entries]
-    header = io.BytesIO()
-    header.write(np.array([1, len(entries)], "<u8").tobytes())
+    header = np.array([1, len(entries)], "<u8").tobytes()
     for name, (_, kind, shape, _), data in zip(names, entries, datas, strict=True):
-        header.write(np.array([len(name), kind, len(shape), len(data)], "<u8").tobytes())
-    header.write(b"".join(names))
-    for _, _, shape, _ in entries:
-        header.write(np.array(shape, "<i4").tobytes())
-    padding = -(header.tell() + 8) % _ALIGNMENT
-    header.write(np.array([padding], "<u8").tobytes() + b"\0" * padding)
+        header += np.array([len(name), kind, len(shape), len(data)], "<u8").tobytes()
+    header += b"".join(names)
+    header += b"".join(np.array(shape, "<i4").tobytes() for _, _, shape, _ in entries)
+    padding = -(len(header) + 8) % _ALIGNMENT
+    header += np.array([padding], "<u8").tobytes() + b"\0" * padding
     with open(path, "wb") as file:
-        file.write(header.getvalue())
-        file.writelines(datas)
+        file.writelines([header, *datas])
 
 
 def _quantized(name, values):
     """A matrix in 8 bits, transposed unless it is of embeddings, and its multiplier."""
-    greatest = np.abs(values).max()
-    multiplier = np.float32(127 / greatest if greatest else 1)
+    multiplier = np.float32(127 / (np.abs(values).max() or 127))
     rounded = np.clip(np.rint(values * multiplier), -127, 127).astype(np.int8)
     stored = rounded if "Wemb" in name else np.ascontiguousarray(rounded.T)
     return stored.tobytes() + multiplier.astype("<f4").tobytes()

@@ -21,36 +21,7 @@ _OPSET = 18
 def to_onnx(translator: Translator, directory: str | os.PathLike) -> None:
     """Writes the encoder and one decoder step as ONNX files, for use with your own search.
 
-    `encoder.onnx` takes `source`, int32 `[batch, length]`, padded: the pieces, with the special ids
-    around them that `ids.json` gives; and `beams`, an int32 scalar, the number of hypotheses per
-    row. It returns the cache, `cache.*`. `decoder.onnx` takes
-
-    - `tokens`, int32 `[batch, beams]`: the last token of each hypothesis, at first the start;
-    - `position`, an int32 scalar: the position of these tokens, from 0;
-    - `mask`, boolean `[batch, beams, (position + 1) * beams]`: which cache entries belong to each
-      hypothesis; the entries of a position lie side by side, one per beam. All true for one beam;
-    - `parents`, int32 `[batch, beams]`: which hypothesis of the step before each one continues, at
-      first 0, 1, 2, ...;
-    - the cache;
-
-    and returns `logits`, float32 `[batch, beams, vocab_size]`, and those entries of the cache that
-    have changed, as `next.cache.*`. No row leaves the batch before the last step. The tokenizer is
-    written next to the files.
-
-    Args:
-        translator: A `Translator` of one model. For a model of several
-            languages it must have a source and a target language.
-        directory: The folder to write.
-
-    Raises:
-        FileExistsError: If the folder exists.
-        ValueError: If tf2onnx is not installed, the translator is an ensemble or lacks a language,
-            the model is too large, or it needs operations that ONNX does not have, which
-            the message names.
-
-    Example:
-
-    >>> to_onnx(Translator.load("runs/pt_en"), "pt_en_onnx")  # doctest: +SKIP
+    docs/pretrained.md describes what they take and return.
     """
     FORMAT.check(translator, directory)
     model = translator.models[0].for_inference()
@@ -103,18 +74,14 @@ def _converted(name, function):
     import onnx
     import tf2onnx
 
-    logger = logging.getLogger("tf2onnx")
-    level = logger.level
-    logger.setLevel(logging.CRITICAL)  # It prints tracebacks; the error below is enough.
-    try:
-        model, _ = tf2onnx.convert.from_function(
-            function,
-            function.input_signature,
-            opset=_OPSET,
-            custom_op_handlers={"Bitcast": (_bitcast, []), "Erfc": (_erfc, [])},
-        )
-    finally:
-        logger.setLevel(level)
+    # It prints tracebacks; the error below is enough.
+    logging.getLogger("tf2onnx").setLevel(logging.CRITICAL)
+    model, _ = tf2onnx.convert.from_function(
+        function,
+        function.input_signature,
+        opset=_OPSET,
+        custom_op_handlers={"Bitcast": (_bitcast, []), "Erfc": (_erfc, [])},
+    )
     graphs, foreign = [model.graph], set()
     while graphs:
         graph = graphs.pop()

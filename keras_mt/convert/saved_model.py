@@ -14,9 +14,8 @@ from keras_mt.decoding import NO_HYPOTHESIS
 from keras_mt.errors import InputError
 from keras_mt.files import atomic_write, version_number
 from keras_mt.inference import Predictor
-from keras_mt.models import Transformer
 from keras_mt.options import TranslationOptions
-from keras_mt.serving.assets import model_card, sample_texts, write_assets, write_configurations
+from keras_mt.serving.assets import model_card, write_assets, write_configurations
 from keras_mt.translation.results import MEASURES
 
 if TYPE_CHECKING:  # It imports this module to export.
@@ -43,40 +42,11 @@ def to_saved_model(
     dtype: str = "float32",
     freeze: bool = False,
     card: dict[str, Any] | None = None,
-    warmup_texts: list[str] | None = None,
-    confidence: bool = False,
     signatures: Sequence[str] | None = None,
 ) -> None:
-    """Exports a translator as a SavedModel; see `Translator.export` for its signatures.
+    """Exports a translator as a SavedModel; see `Translator.export`.
 
-    If the directory's name is a number, it is a version, and configuration files for a server are
-    written next to it unless they exist.
-
-    Args:
-        translator: The `Translator`.
-        directory: The version folder to write, such as `saved_models/pt_en/1`.
-        dtype: Dtype of the weights and of the computation: "float32", "bfloat16" or "float16".
-        freeze: Whether to write the weights into the graph of `serving_default` as constants,
-            which TensorFlow packs for matrix products once instead of at each step. This is faster,
-            above all in bfloat16 and for small batches, but takes several times the memory.
-        card: Fields for the model card, a dict, such as `license`.
-        warmup_texts: List of str for the warm-up requests of a server, of which the first 64 are
-            used; None for texts made of the tokenizer's words.
-        confidence: Whether to write a signature `confidence` too: `serving_default` with
-            `mean_log_probs`, `worst_log_probs` (float32), `worst_tokens` (string), `loops` and
-            `length_mismatch` (boolean), `[batch, n_best]` each. `align` gives these then, too.
-        signatures: The names of the signatures to write, with `serving_default` among them; None
-            for all. With `freeze` and `serving_default` alone, the weights are stored once.
-
-    Raises:
-        FileExistsError: If the directory exists.
-        ValueError: If `dtype` is float16 and the model is a T5, `signatures` lacks
-            `serving_default` or has one that the translator does not have, the graph has an op that
-            TensorFlow Serving does not have, or the weights are too large to freeze.
-
-    Example:
-
-    >>> to_saved_model(Translator.load("runs/pt_en"), "saved_models/pt_en/1")  # doctest: +SKIP
+    Next to a version, a directory whose name is a number, go configuration files for a server.
     """
     FORMAT.check(translator, directory)
     directory = Path(directory).absolute()
@@ -86,7 +56,6 @@ def to_saved_model(
         **{name: getattr(translator, name) for name in LANGUAGES},
         "dtype": dtype,
         "freeze": freeze,
-        "confidence": confidence,
         "shortlist": translator.shortlist is not None,
         "trusted_attention": translator.trusted_attention,
     }
@@ -94,7 +63,7 @@ def to_saved_model(
     card = {**model_card(translator, directory), "options": options, **(card or {})}
     models = [model.for_inference(dtype) for model in translator.models]
     predictor = Predictor(models, translator.shortlist)
-    functions = _signatures(translator, predictor, freeze, confidence, signatures)
+    functions = _signatures(translator, predictor, freeze, signatures)
     module = tf.Module()
     if not freeze or len(functions) > 1:  # Else nothing reads them.
         module.variables_ = [variable.value for variable in predictor.variables]
@@ -103,30 +72,22 @@ def to_saved_model(
     with atomic_write(directory) as temporary:
         tf.saved_model.save(module, temporary, signatures=functions)
         _check_ops(temporary)
-        write_assets(
-            temporary,
-            functions,
-            warmup_texts or sample_texts(translator.tokenizer),
-            translator.languages,
-            card,
-        )
+        write_assets(temporary, functions, translator, card)
         if version_number(directory.name) is not None:
             write_configurations(directory.parent)
 
 
 def _check_dtype(models, dtype):
     """Refuses float16 for T5, whose sums of sublayers reach beyond its 65504."""
-    transformers = [model for model in models if isinstance(model, Transformer)]
-    scaled = all(model.get_config()["scale_attention"] for model in transformers)
-    if dtype == "float16" and not scaled:
+    configs = [model.get_config() for model in models]
+    if dtype == "float16" and not all(config.get("scale_attention", True) for config in configs):
         raise InputError(
-            "dtype must be float32 or bfloat16 for T5, mT5 and MADLAD-400 (models with "
-            "scale_attention=False), whose values are too large for float16. "
-            "Received: dtype='float16'"
+            "dtype must be float32 or bfloat16 for T5, mT5 and MADLAD-400, whose values are too "
+            "large for float16. Received: dtype='float16'"
         )
 
 
-def _signatures(translator, predictor, freeze, with_confidence, names):
+def _signatures(translator, predictor, freeze, names):
     """The export's functions by name; the first axis of each input and output is the batch."""
     frozen = predictor.frozen("freeze", "export without freeze") if freeze else None
     predictor = predictor.with_constant_vectors()
@@ -153,7 +114,7 @@ def _signatures(translator, predictor, freeze, with_confidence, names):
         }
 
     def align(**columns):
-        outputs = plain.align(**columns, confidence=with_confidence)
+        outputs = plain.align(**columns, confidence="confidence" in chosen)
         del outputs["refused"], outputs["lengths"]
         return outputs
 
@@ -162,8 +123,8 @@ def _signatures(translator, predictor, freeze, with_confidence, names):
         "serving_default": (translate(default), {}),
         "greedy": (translate(greedy), {}),
         "score": (score, {"target": tf.string}),
+        "confidence": (translate(plain, *MEASURES, confidence=True), {}),
     }
-    functions["confidence"] = translate(plain, *MEASURES, confidence=True), {}
     if plain.supports_alignment:
         functions["align"] = align, {"target": tf.string}
     chosen = {*functions} - {"confidence"} if names is None else {*names}
@@ -172,8 +133,6 @@ def _signatures(translator, predictor, freeze, with_confidence, names):
             f"signatures must be serving_default and others of {', '.join(functions)}. "
             f"Received: signatures={list(names)}"
         )
-    if with_confidence:
-        chosen.add("confidence")
     languages = dict.fromkeys(LANGUAGES, tf.string) if translator.languages else {}
     return {
         name: _signature(function, {"text": tf.string, **dtypes, **languages})

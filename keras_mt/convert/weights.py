@@ -1,25 +1,22 @@
-"""Weights of files and of models: no code in a file is run, and tensors are read lazily."""
+"""Weights of files and of models: no code in a file is run, and its tensors are views of it."""
 
 import collections
-import fnmatch
-import functools
+import contextlib
 import json
 import os
 import pickle
 import re
 import zipfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import keras
 import ml_dtypes
 import numpy as np
-from safetensors import safe_open
 
 from keras_mt.errors import InputError
+from keras_mt.models import Transformer, ensure_built
 
-_MAX_INDEX = 2**26  # Bytes.
 _NONE = re.compile("")  # No name matches.
 _SAFETENSORS = {"F64": np.float64, "F32": np.float32, "F16": np.float16, "BF16": ml_dtypes.bfloat16}
 _STORAGES = {
@@ -28,42 +25,36 @@ _STORAGES = {
     "HalfStorage": np.float16,
     "BFloat16Storage": ml_dtypes.bfloat16,
 }
+# What stands before the names that weights have in transformers' own folders.
+_PREFIX = re.compile(r"^(?:.*?\.)??((?:encoder|decoder|shared|lm_head)\.|final_logits_bias$)")
 
 
-class Weights(dict[str, Any]):
-    """The tensors of a file by name: they have `shape` and `dtype`, and `np.asarray` reads them."""
+class Weights(dict[str, np.ndarray]):
+    """The tensors of a file by name."""
 
-    def __init__(self, path: Path, tensors: Mapping[str, Any]) -> None:
+    def __init__(self, path: Path, tensors: Mapping[str, np.ndarray]) -> None:
         super().__init__(tensors)
         self.path = path
 
-    def first(self, names: Sequence[str]) -> tuple[str, Any]:
+    def first(self, names: Sequence[str]) -> tuple[str, np.ndarray]:
         """The name of the first tensor that there is, and the tensor."""
         for name in names:
             if name in self:
                 return name, self[name]
         raise InputError(f"{self.path}: the weights have no {names[0]}.")
 
-    def matrix_shape(self, names: Sequence[str], columns: int | None = None) -> tuple[int, int]:
-        """The shape of the first tensor that there is, a matrix of so many columns if given."""
-        name, tensor = self.first(names)
-        if len(tensor.shape) != 2 or columns not in (None, tensor.shape[1]):
-            expected = "a matrix" if columns is None else f"a matrix of {columns} columns"
+    def of_shape(
+        self, shape: Sequence[int], names: Sequence[str], transposed: bool = False
+    ) -> tuple[str, np.ndarray]:
+        """As `first`, transposed if it is so in the file; refused if it has another shape."""
+        name, values = self.first(names)
+        expected = (*shape,)[:: -1 if transposed else 1]
+        if values.shape not in (expected, (1, *expected)):
             raise InputError(
-                f"{self.path}: {name} must be {expected}. It has the shape {tensor.shape}."
+                f"{self.path}: {name} must have the shape {expected}, to agree with the "
+                f"configuration. It has the shape {values.shape}."
             )
-        return tuple(tensor.shape)
-
-    def layers(self, pattern: str, columns: int) -> tuple[int, int]:
-        """The number of matrices whose names match, one of each layer, and the rows of each."""
-        names = [name for name in self if fnmatch.fnmatchcase(name, pattern)]
-        rows = {self.matrix_shape([name], columns)[0] for name in names}
-        if len(rows) != 1:
-            raise InputError(
-                f"{self.path} must have {pattern} of one size in all layers. "
-                f"It has the rows {sorted(rows)}."
-            )
-        return len(names), rows.pop()
+        return name, values.T if transposed else values
 
     def dtype(self, spare: re.Pattern = _NONE) -> str:
         """The dtype of the matrices that are not spare if it is half precision; else float32."""
@@ -71,34 +62,44 @@ class Weights(dict[str, Any]):
         dtypes = {str(x.dtype) for x in used}
         return dtypes.pop() if dtypes in ({"float16"}, {"bfloat16"}) else "float32"
 
-    def fill(
+    def transformer(
         self,
-        model: keras.Model,
+        arguments: Mapping[str, Any],
         names_of: Callable[[str], tuple[Sequence[str], bool]],
+        dtype: str,
         spare: re.Pattern = _NONE,
-    ) -> None:
-        """Gives a model these weights; all must be used but the spare ones.
+    ) -> Transformer:
+        """The model of these arguments with these weights; all must be used but the spare ones.
 
         `names_of` a variable's path are the names that its tensor may have here, of which the first
         that there is counts, and whether it is transposed.
         """
+        self._check_sizes(arguments, names_of)
+        try:
+            model = ensure_built(Transformer(**arguments, dtype=dtype))
+        except ValueError as error:
+            raise InputError(f"{self.path} is of no model that can be: {error}") from None
         used = set()
         for variable in model.variables:
-            if "seed_generator" in variable.path:
-                continue
-            names, transposed = names_of(variable.path)
-            name, values = self.first(names)
-            used.add(name)
-            shape = tuple(variable.shape)[:: -1 if transposed else 1]
-            if tuple(values.shape) not in (shape, (1, *shape)):
-                raise InputError(
-                    f"{self.path}: {name} must have the shape {shape}, to agree with the "
-                    f"configuration. It has the shape {tuple(values.shape)}."
-                )
-            values = np.asarray(values)
-            variable.assign((values.T if transposed else values).reshape(variable.shape))
+            if "seed_generator" not in variable.path:
+                name, values = self.of_shape(variable.shape, *names_of(variable.path))
+                used.add(name)
+                variable.assign(values.reshape(variable.shape))
         if unknown := sorted(n for n in self if n not in used and not spare.fullmatch(n)):
             raise InputError(f"{self.path} has weights that are not understood: {unknown[0]}.")
+        return model
+
+    def _check_sizes(self, arguments, names_of):
+        """Refuses a model of other sizes than the weights, which could be of any, unbuilt."""
+        width, sizes = arguments["d_model"], {}
+        for side, embedding in (("encoder", "source"), ("decoder", "target")):
+            rows = arguments["vocab_size" if side == "encoder" else "target_vocab_size"]
+            sizes[f"{embedding}_embedding/embedding/embeddings"] = rows, width
+            last = arguments[f"num_{side}_layers"] - 1
+            inner = arguments[f"{side}_d_ff"], width
+            sizes[f"{side}_{last}/feed_forward/output/kernel"] = inner
+        for path, shape in sizes.items():
+            self.of_shape(shape, *names_of(path))
 
 
 def renamed(path: str, names: Mapping[str, str | Callable[[re.Match], str]]) -> str:
@@ -108,12 +109,25 @@ def renamed(path: str, names: Mapping[str, str | Callable[[re.Match], str]]) -> 
     return path
 
 
+@contextlib.contextmanager
+def naming_damaged_file(path: Path) -> Iterator[None]:
+    """Makes any error that a damaged file leads to an InputError that names the file."""
+    try:
+        yield
+    except InputError:
+        raise
+    except Exception as error:
+        raise InputError(f"{path} cannot be read: {str(error) or repr(error)}.") from None
+
+
 def read_weights(directory: Path) -> Weights:
     """The tensors of a folder's first known file of weights, by names without prefixes."""
     for name, read in _READERS.items():
         path = directory / name
         if path.is_file():
-            return Weights(path, _by_short_names(path, _reading(path, read)))
+            with naming_damaged_file(path):
+                tensors = read(path)
+            return Weights(path, {_PREFIX.sub(r"\1", name): x for name, x in tensors.items()})
     raise FileNotFoundError(
         f"{directory} has no weights that can be read: none of {', '.join(_READERS)}. If there is "
         "tf_model.h5 alone, convert it with transformers 4 and TensorFlow: AutoModelForSeq2SeqLM."
@@ -121,63 +135,32 @@ def read_weights(directory: Path) -> Weights:
     )
 
 
-def _reading(path, read):
-    try:
-        return read(path)
-    except ValueError as error:
-        if str(error).startswith(str(path.parent)):
-            raise
-        raise InputError(f"{path} cannot be read: {error}.") from None
-    except Exception as error:  # Whatever a damaged file leads to.
-        raise InputError(f"{path} cannot be read: {error!r}.") from None
-
-
-def _by_short_names(path, tensors):
-    renamed = {}
-    outer = re.compile(r"(?:.*?\.)??((?:encoder|decoder|shared|lm_head)\..*|final_logits_bias)")
-    for long_name, tensor in tensors.items():
-        match = outer.fullmatch(long_name)
-        name = match[1] if match else long_name
-        if name in renamed:
-            raise InputError(f"{path} has the tensor {name} twice.")
-        renamed[name] = tensor
-    return renamed
-
-
-class Lazy:
-    """A tensor of a file, which is read when it becomes an array."""
-
-    def __init__(self, shape: Sequence[int], dtype: Any, read: Callable[[], np.ndarray]) -> None:
-        self.shape, self.dtype, self._read = tuple(shape), np.dtype(dtype), read
-
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
-        return np.asarray(self._read(), dtype)
-
-
-def _read_safetensors(path: Path) -> dict[str, Lazy]:
-    file, tensors = safe_open(path, "numpy"), {}
-    for name in file.keys():  # noqa: SIM118 - it is no dict
-        tensor = file.get_slice(name)
-        if (dtype := _SAFETENSORS.get(tensor.get_dtype())) is None:
-            raise InputError(f"{name} is of the dtype {tensor.get_dtype()}")
-        read = functools.partial(file.get_tensor, name)
-        tensors[name] = Lazy(tensor.get_shape(), dtype, read)
+def _read_safetensors(path):
+    """The tensors of a file: the length of its header, the header in JSON, and the data."""
+    data = np.memmap(path, np.uint8, mode="r")
+    start = 8 + int.from_bytes(data[:8].tobytes(), "little")
+    header, tensors = json.loads(data[8:start].tobytes()), {}
+    header.pop("__metadata__", None)
+    for name, entry in header.items():
+        if entry["dtype"] not in _SAFETENSORS:
+            raise ValueError(f"{name} is of the dtype {entry['dtype']}")
+        stored = np.asarray(data[start:][slice(*entry["data_offsets"])])
+        tensors[name] = stored.view(_SAFETENSORS[entry["dtype"]]).reshape(entry["shape"])
     return tensors
 
 
-def _read_index(path: Path) -> dict[str, Lazy]:
-    if path.stat().st_size > _MAX_INDEX:
-        raise InputError("it is too large")
+def _read_index(path):
     tensors = {}
-    for name in sorted(set(json.loads(path.read_bytes())["weight_map"].values())):
+    for name in sorted({*json.loads(path.read_bytes())["weight_map"].values()}):
         # A file name without a path: nothing outside the folder is read.
         if Path(name).name != name or not name.endswith(".safetensors"):
-            raise InputError(f"{name!r} is not the name of a shard")
-        tensors.update(_reading(path.parent / name, _read_safetensors))
+            raise ValueError(f"{name!r} is not the name of a shard")
+        with naming_damaged_file(path.parent / name):
+            tensors |= _read_safetensors(path.parent / name)
     return tensors
 
 
-def _read_torch(path: Path) -> dict[str, np.ndarray]:
+def _read_torch(path):
     """The tensors of a file of `torch.save`: a zip archive, or the older stream format."""
     starts = {}  # Of the storages in the file, by their keys.
     with open(path, "rb") as file:
@@ -186,7 +169,7 @@ def _read_torch(path: Path) -> dict[str, np.ndarray]:
             entries = {entry.filename.partition("/")[2]: entry for entry in archive.infolist()}
             for name, entry in entries.items():
                 if entry.compress_type != zipfile.ZIP_STORED:
-                    raise InputError(f"{name} is compressed")
+                    raise ValueError(f"{name} is compressed")
                 file.seek(entry.header_offset + 26)
                 lengths = np.frombuffer(file.read(4), "<u2")
                 starts[name.removeprefix("data/")] = entry.header_offset + 30 + int(lengths.sum())
@@ -194,7 +177,7 @@ def _read_torch(path: Path) -> dict[str, np.ndarray]:
         else:
             # The magic number, the version, the machine; the tensors, the keys of their storages.
             _, _, _, state, keys = (_Unpickler(file).load() for _ in range(5))
-            sizes = {tensor.key: _dtype(tensor).itemsize for tensor in state.values()}
+            sizes = {x.key: np.dtype(_STORAGES[x.storage]).itemsize for x in state.values()}
             for key in keys:
                 size = int.from_bytes(file.read(8), "little") * sizes[key]
                 starts[key] = file.tell()
@@ -205,18 +188,12 @@ def _read_torch(path: Path) -> dict[str, np.ndarray]:
 
 def _view(data, start, tensor):
     """A tensor in the file; NumPy refuses what lies outside of the file."""
-    dtype = _dtype(tensor)
+    dtype = np.dtype(_STORAGES[tensor.storage])  # Never another one, such as that of objects.
     strides = [stride * dtype.itemsize for stride in tensor.strides]
     view = np.ndarray(tensor.shape, dtype, data, start + tensor.offset * dtype.itemsize, strides)
     if view.nbytes > data.nbytes:
-        raise InputError("it has more elements than bytes")
+        raise ValueError("it has more elements than bytes")
     return view
-
-
-def _dtype(tensor):
-    if not isinstance(tensor, _Tensor):
-        raise InputError("it does not hold tensors alone")
-    return np.dtype(_STORAGES[tensor.storage])  # Never another one, such as that of objects.
 
 
 # A tuple, since a pickle can change the attributes of an ordinary object.
@@ -234,7 +211,7 @@ class _Unpickler(pickle.Unpickler):
             **{f"torch.{storage}": storage for storage in _STORAGES},
         }
         if f"{module}.{name}" not in known:
-            raise InputError(f"it holds {module}.{name}, and not tensors alone")
+            raise ValueError(f"it holds {module}.{name}, and not tensors alone")
         return known[f"{module}.{name}"]
 
     def persistent_load(self, identity: Any) -> tuple[str, str]:

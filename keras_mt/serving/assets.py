@@ -1,18 +1,19 @@
 """The files of an export besides the graph: warm-up requests, model card, server configuration."""
 
-import contextlib
-import importlib.metadata
 import itertools
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import keras
 import numpy as np
 import tensorflow as tf
+import tensorflow_text
 
 from keras_mt.files import atomic_write
 from keras_mt.text import BaseTokenizer
+from keras_mt.version import __version__
 
 if TYPE_CHECKING:
     from keras_mt.translation import Translator
@@ -20,7 +21,9 @@ if TYPE_CHECKING:
 # The batch sizes of the warm-up requests, up to the max_batch_size of batching.config.
 _BATCH_SIZES = (1, 8, 64)
 
-_MODELS = """\
+_CONFIGURATIONS = {
+    "models.config": """\
+# For --model_config_file: the server watches the folder and serves its newest version.
 model_config_list {{
   config {{
     name: "{name}"
@@ -28,50 +31,27 @@ model_config_list {{
     model_platform: "tensorflow"
   }}
 }}
-"""
-
-_BATCHING = f"""\
-max_batch_size {{ value: {_BATCH_SIZES[-1]} }}
+""",
+    "batching.config": """\
+# For --enable_batching --batching_parameters_file: requests that arrive together are one batch.
+# The maximum number of rows of a batch; a request with more is refused.
+max_batch_size {{ value: {batch} }}
+# How long a request waits for others. 0 is best when calls come one at a time; use up to about ten
+# thousand when throughput counts.
 batch_timeout_micros {{ value: 2000 }}
+# How many full batches may wait before the server answers UNAVAILABLE.
 max_enqueued_batches {{ value: 100 }}
+# How many batches run side by side. Set it to the number of cores, and start the server with
+# --tensorflow_intra_op_parallelism=1: a second core is better used for a second batch.
 num_batch_threads {{ value: 2 }}
-"""
-
-_README = """\
-# {name}
-
-A translator for TensorFlow Serving, written by keras_mt. A server that watches this folder serves
-the version with the highest number.
-
-```sh
-docker run -p 8500:8500 -p 8501:8501 -v "$PWD:/models/{name}" \\
-  --env TF_ONEDNN_ASSUME_FROZEN_WEIGHTS=1 tensorflow/serving \\
-  --model_config_file=/models/{name}/models.config \\
-  --enable_batching --batching_parameters_file=/models/{name}/batching.config
-```
-
-`batching.config` lets the server put requests that arrive together into one batch:
-
-- `max_batch_size`: the maximum number of rows of a batch, {batch}; a request with more is refused.
-- `batch_timeout_micros`: how long a request waits for others, in microseconds. 0 is best when calls
-  come one at a time; use up to about ten thousand when throughput counts.
-- `max_enqueued_batches`: how many full batches may wait before the server answers UNAVAILABLE.
-- `num_batch_threads`: how many batches run side by side. Set it to the number of cores, and start
-  the server with `--tensorflow_intra_op_parallelism=1`: a second core is better used for a second
-  batch than for the small matrix products of one.
-
-These files are written once. Change them as you like: later exports do not overwrite them.
-"""
+""",
+}
 
 
 def write_assets(
-    folder: Path,
-    signatures: Mapping[str, Callable],
-    texts: Sequence[str],
-    languages: Sequence[str],
-    card: dict[str, Any],
+    folder: Path, signatures: Mapping[str, Callable], translator: "Translator", card: dict[str, Any]
 ) -> None:
-    """Writes `assets.extra`: the card, and requests to all signatures, made of `texts`."""
+    """Writes `assets.extra`: the card, and warm-up requests to all signatures."""
     from tensorflow_serving.apis import prediction_log_pb2
 
     assets = folder / "assets.extra"
@@ -79,44 +59,34 @@ def write_assets(
     (assets / "model_card.json").write_text(
         json.dumps(card, indent=2, ensure_ascii=False) + "\n", encoding="utf-8"
     )
-    with tf.io.TFRecordWriter(str(assets / "tf_serving_warmup_requests")) as writer:
-        for name, function in signatures.items():
-            for size in _BATCH_SIZES:
-                chosen = [texts[i % len(texts)] for i in range(size)]
-                log = prediction_log_pb2.PredictionLog()
-                request = log.predict_log.request
-                request.model_spec.signature_name = name
-                values = _inputs(chosen, languages)
-                for spec in function.input_signature:
-                    proto = tf.make_tensor_proto(values[spec.name], spec.dtype)
-                    request.inputs[spec.name].CopyFrom(proto)
-                writer.write(log.SerializeToString())
-
-
-def _inputs(texts, languages):
-    """Values of all inputs that a signature may have, by their names."""
-    values = {
+    texts, languages = sample_texts(translator.tokenizer), translator.languages
+    inputs = {
         "text": texts,
         # For an empty target, `align` translates the text first.
         "target": ["" if i % 2 == 0 else text for i, text in enumerate(texts)],
     }
     if languages:
         codes = [languages[i % len(languages)] for i in range(len(texts) + 1)]
-        values |= {"source_language": codes[:-1], "target_language": codes[1:]}
-    return values
+        inputs |= {"source_language": codes[:-1], "target_language": codes[1:]}
+    with tf.io.TFRecordWriter(str(assets / "tf_serving_warmup_requests")) as writer:
+        for name, function in signatures.items():
+            for size in _BATCH_SIZES:
+                log = prediction_log_pb2.PredictionLog()
+                request = log.predict_log.request
+                request.model_spec.signature_name = name
+                for spec in function.input_signature:
+                    proto = tf.make_tensor_proto(inputs[spec.name][:size], spec.dtype)
+                    request.inputs[spec.name].CopyFrom(proto)
+                writer.write(log.SerializeToString())
 
 
 def write_configurations(folder: Path) -> None:
     """Writes configuration files into the folder of the versions; existing files are kept."""
-    texts = {
-        "models.config": _MODELS.format(name=folder.name),
-        "batching.config": _BATCHING,
-        "README.md": _README.format(name=folder.name, batch=_BATCH_SIZES[-1]),
-    }
-    for name, text in texts.items():
+    for name, text in _CONFIGURATIONS.items():
         if not (folder / name).exists():
             with atomic_write(folder / name) as temporary:
-                temporary.write_text(text, encoding="utf-8")
+                filled = text.format(name=folder.name, batch=_BATCH_SIZES[-1])
+                temporary.write_text(filled, encoding="utf-8")
 
 
 def sample_texts(tokenizer: BaseTokenizer, number: int = _BATCH_SIZES[-1]) -> list[str]:
@@ -149,13 +119,10 @@ def model_card(translator: "Translator", directory: Path) -> dict[str, Any]:
             "sha256": tokenizer.fingerprint,
             **({"languages": list(tokenizer.languages)} if tokenizer.languages else {}),
         },
-        "versions": _versions(),
+        "versions": {
+            "tensorflow": tf.__version__,
+            "keras_mt": __version__,
+            "keras": keras.__version__,
+            "tensorflow-text": tensorflow_text.__version__,
+        },
     }
-
-
-def _versions():
-    versions = {"tensorflow": tf.__version__}  # Its package may be tensorflow-cpu, say.
-    for name in ("keras_mt", "keras", "tensorflow-text"):
-        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
-            versions[name] = importlib.metadata.version(name)
-    return versions

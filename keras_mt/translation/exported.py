@@ -100,8 +100,8 @@ class ExportedTranslator(BaseTranslator):
             )
         if confidence and not self.supports_confidence:
             raise InputError(
-                "This export gives no confidence: make it with `keras-mt export --confidence`, or "
-                "use the run folder."
+                "This export gives no confidence: make it with `keras-mt export --signatures "
+                "serving_default,confidence`, or use the run folder."
             )
 
     def _function(self, name, columns, confidence=False, **_):

@@ -95,7 +95,7 @@ class BaseTranslator(abc.ABC):
 
         Terms and kept spans are put in the places of what became of them; a prefix stays as it is.
         Hypotheses that are equal then are listed once. An export takes no prefixes and gives no
-        token scores, and a confidence only if it was exported with `confidence=True`.
+        token scores, and a confidence only if it was exported with the signature `confidence`.
 
         Args:
             texts: A str or a list of str. Those that are a `keras_mt.text.Fragment` have inline

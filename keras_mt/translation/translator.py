@@ -310,12 +310,15 @@ class Translator(BaseTranslator):
         Args:
             directory: The version folder to write, such as `saved_models/pt_en/1`.
             dtype: Dtype of the weights and of the computation: "float32", "bfloat16" or "float16".
-            **options: The other arguments of `keras_mt.convert.to_saved_model`: `freeze`, `card`,
-                `warmup_texts`, `confidence` and `signatures`.
+            **options: `freeze=True` writes the weights of `serving_default` as constants: faster,
+                but it takes several times the memory. `card` is a dict of fields for the model
+                card. `signatures` lists those to write; None for all but `confidence`, which is
+                `serving_default` with measures of confidence.
 
         Raises:
             FileExistsError: If the directory exists.
-            ValueError: As in `keras_mt.convert.to_saved_model`.
+            ValueError: If `dtype` is float16 and the model is a T5, a signature is unknown, the
+                graph has an op that TensorFlow Serving has not, or is too large to freeze.
 
         Example:
 

@@ -13,7 +13,8 @@ from test_seam import MAKERS, MAX_LENGTH, by_brute_force, decoder_only, sharpene
 from keras_mt import ExportedTranslator, Transformer, Translator
 from keras_mt.alignment import Aligner, Shortlist
 from keras_mt.cli import main
-from keras_mt.convert import to_ctranslate2, to_huggingface
+from keras_mt.convert.ctranslate2 import to_ctranslate2
+from keras_mt.convert.huggingface import to_huggingface
 from keras_mt.data import load_corpus, phrasebook
 from keras_mt.inference import Predictor
 

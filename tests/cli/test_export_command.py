@@ -18,7 +18,7 @@ def test_a_format_without_a_search_takes_no_options_of_it(other, run_dir, tmp_pa
 @pytest.mark.parametrize("other", [name for name in FORMATS if name != "saved_model"])
 def test_a_format_refuses_what_it_would_ignore(other, run_dir, tmp_path):
     """Of formats without texts, the splitting of texts; of each, the options of others."""
-    of_others = [n for n in ("freeze", "confidence") if n not in load_format(other).holds]
+    of_others = [n for n in ("freeze",) if n not in load_format(other).holds]
     for flag in ("split-sentences", *of_others):
         options = ["--format", other, f"--{flag}"]
         result = keras_mt("export", run_dir, tmp_path / "out", *options, check=False)
@@ -30,25 +30,15 @@ def test_a_format_refuses_what_it_would_ignore(other, run_dir, tmp_path):
 def test_export_takes_options(run_dir, tmp_path):
     directory = tmp_path / "pt_en" / "1"
     search = ("--beam-size", 1, "--max-length", 3)
-    rest = ("--dtype", "float16", "--signatures", "serving_default")
+    rest = ("--dtype", "float16", "--signatures", "serving_default", "--card", "license=mit")
     keras_mt("export", run_dir, directory, *search, *rest)
     assert "greedy" not in ExportedTranslator(directory)._saved_model.outputs
-    options = json.loads((directory / "assets.extra" / "model_card.json").read_text())["options"]
+    card = json.loads((directory / "assets.extra" / "model_card.json").read_text())
+    options, license = card["options"], card["license"]
+    assert license == "mit"
     assert (options["beam_size"], options["n_best"], options["max_length"]) == (1, 1, 3)
     assert options["dtype"] == "float16"
     assert len(list(directory.parent.glob("*.config"))) == 2
-
-
-def test_export_names_the_file_that_it_cannot_read(run_dir, tmp_path):
-    (tmp_path / "texts").write_bytes(b"Ol\xc3\xa1!\n\xff\n")
-    (tmp_path / "card").write_text("{")
-    for option, name, why in (
-        ("--warmup-texts", "texts", ":2 is not UTF-8"),
-        ("--card", "card", " is"),
-    ):
-        result = keras_mt("export", run_dir, tmp_path / "out", option, tmp_path / name, check=False)
-        assert result.exit_code == 1 and f"{tmp_path / name}{why}" in result.stderr
-    assert not (tmp_path / "out").exists()
 
 
 def test_export_refuses_a_version_that_exists(run_dir, exported):

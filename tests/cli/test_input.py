@@ -65,7 +65,6 @@ def test_a_byte_order_mark_and_carriage_returns_are_no_text(tmp_path):
         ["score", "RUN", "-", "-"],
         ["align", "RUN", "-", "-"],
         ["translate", "RUN", "--prefixes", "-"],
-        ["export", "RUN", "new", "--card", "-", "--warmup-texts", "-"],
     ],
 )
 def test_standard_input_given_twice_is_refused(arguments, run_dir):

@@ -8,8 +8,9 @@ import pytest
 from test_marian import written_kind
 
 from keras_mt import Translator
-from keras_mt.convert import to_huggingface, to_marian
-from keras_mt.convert.formats import FORMATS, SEARCH, ExportOptions, load_format
+from keras_mt.convert.formats import FORMATS, SEARCH, ExportOptions, export, load_format
+from keras_mt.convert.huggingface import to_huggingface
+from keras_mt.convert.marian import to_marian
 from keras_mt.options import TranslationOptions
 
 QUANTIZATIONS = ExportOptions.__dataclass_fields__["quantization"].metadata["choices"]
@@ -113,3 +114,8 @@ def test_an_option_of_the_search_is_written_or_refused_by_name(write, file, load
 )
 def test_a_format_says_which_options_it_takes(name, option, value, takes):
     assert load_format(name).takes(option, value) is takes
+
+
+def test_a_format_that_is_none_is_refused(tmp_path):
+    with pytest.raises(ValueError, match=r"format must be one of saved_model, .*'argos'"):
+        export(None, tmp_path / "out", "argos")

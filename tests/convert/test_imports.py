@@ -23,8 +23,6 @@ from keras_mt.convert.card import read_card
         ("license: [mit, cc_by_nc_sa-4.0]", ": mit, cc_by_nc_sa-4.0;", True),
         ("license:\n- cc-by-4.0\n- 'free: for research only'", "free: for research only;", True),
         ("license: >-\n  Not for\n  commercial use", ": Not for commercial use;", True),
-        ("license: other\nlicense_name: apple-amlr", ": apple-amlr;", True),
-        ("license: NCGL-UK-2.0", ": NCGL-UK-2.0;", True),
         ("license: ncsa", ": ncsa;", False),
         ("license:\nlanguage: en", "license: not stated; languages: en", False),
         ("language:\n" + "- aa\n" * 101, "license: not stated; languages: 101", False),

@@ -11,7 +11,8 @@ from conftest import needed
 from small import small
 
 from keras_mt import Translator
-from keras_mt.convert import from_huggingface, to_litert
+from keras_mt.convert import from_huggingface
+from keras_mt.convert.litert import to_litert
 from keras_mt.data import phrasebook
 from keras_mt.models import ARCHITECTURES
 

@@ -13,7 +13,8 @@ from command import keras_mt
 from runs import assert_same_weights
 
 from keras_mt import ExportedTranslator, Transformer, Translator
-from keras_mt.convert import from_marian, import_model, to_marian
+from keras_mt.convert import from_marian, import_model
+from keras_mt.convert.marian import to_marian
 from keras_mt.convert.marian_files import read_marian
 from keras_mt.convert.marian_reader import has_model
 from keras_mt.models import ensure_built
@@ -166,15 +167,14 @@ def test_which_gelu_it_is_must_be_certain(version, models, tmp_path):
         ('preprocess: ""', "preprocess: n", "transformer-preprocess must be"),
         ("version", "transformer-tied-layers: [1, 1]\nversion", "transformer-tied-layers must be"),
         ("version", "lemma-dim-emb: 8\nversion", "lemma-dim-emb must be left out"),
-        ("enc-depth: 2", "enc-depth: 3", "enc-depth must be 2, as the weights have"),
+        ("enc-depth: 2", "enc-depth: 3", "have no encoder_l3_ffn_W2"),
         ("enc-depth: 2", "enc-depth: -1", "enc-depth must be an integer, at least 1"),
-        ("heads: 4", "heads: 5", "transformer-heads must be a divisor of dim-emb=32"),
-        ("dim-ffn: 48", "dim-ffn: 49", "dim-ffn must be 48, as the weights have"),
-        ("dim-emb: 32", "dim-emb: 64", "dim-emb must be 32, as the weights have"),
+        ("heads: 4", "heads: 5", "num_heads"),
+        ("dim-ffn: 48", "dim-ffn: 49", "ffn_W2 must have the shape"),
+        ("dim-emb: 32", "dim-emb: 64", "Wemb must have the shape"),
         ("dim-emb: 32", "dim-emb: [32]", "dim-emb must be an integer"),
-        ("output-omit-bias: false", "output-omit-bias: true", "output-omit-bias must be"),
-        ("version", "a: &a [1]\nb: *a\nversion", "must have no anchors"),
-        ("version", f"a: {'[' * 99}{']' * 99}\nversion", "nested too deeply"),
+        ("version", "a: &a [1]\nb: *a\nversion", "without aliases"),
+        ("version", f"a: {'[' * 9999}{']' * 9999}\nversion", "by their names, not deep"),
         ("version", "2024-99-99: 2024-99-99\nversion", "is not YAML"),
         ("version", "a: [\nversion", "is not YAML"),
     ],
@@ -202,8 +202,6 @@ def test_a_configuration_that_is_not_understood_is_refused(before, after, match,
         ("max-length-factor: 0", "decoder.yml: max-length-factor"),
         ("allow-unk: 3", "decoder.yml: allow-unk must be true or false"),
         ("skip-cost: true", "decoder.yml: skip-cost must be false, or beam-size 1"),
-        ("output-sampling: [full]", "decoder.yml: output-sampling must be left out"),
-        ("models: [a.npz, b.npz]", "decoder.yml: models must be one"),
         ("- a", "decoder.yml must hold fields by their names"),
     ],
 )
@@ -220,7 +218,7 @@ def test_vocabularies_that_do_not_fit_are_refused(models, tmp_path):
     with pytest.raises(ValueError, match=r"vocab\.spm must have \d+ pieces, as the embedding"):
         from_marian(folder)
     (folder / "other.spm").write_bytes(models[0])
-    with pytest.raises(ValueError, match=r"one SentencePiece vocabulary"):
+    with pytest.raises(ValueError, match=r"must have one \*\.spm"):
         from_marian(folder)
     (folder / "model.bin").write_bytes((1).to_bytes(8, "little") * 4)
     with pytest.raises(ValueError, match=r"must have one model.*model\.bin, model\.npz"):
@@ -317,8 +315,8 @@ def test_what_is_written_is_what_it_was(options, load, golden, tmp_path):
     [
         ({"pre_norm": True}, "pre_norm=True.*--set pre_norm=false"),
         ({"activation": "gelu"}, "activation='gelu'.*--set activation=relu"),
-        ({"decoder_sublayers": "srcf" * 2}, "'rcf' for each layer"),
-        ({"num_decoder_heads": 2}, "one number of heads"),
+        ({"decoder_sublayers": "srcf" * 2}, "decoder_sublayers='srcfsrcf'"),
+        ({"num_decoder_heads": 2}, "num_decoder_heads=2"),
         ({"gated": True}, "no model with gated=True"),
     ],
 )

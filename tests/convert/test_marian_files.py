@@ -100,18 +100,17 @@ def header(**changes):
     ("changes", "match"),
     [
         ({"version": 2}, "its version is 2"),
-        ({"count": 2**62}, "it has 4611686018427387904 tensors"),
-        ({"count": 2**16}, "do not fit in the file"),
-        ({"name": 2**40}, "a name has 1099511627776 bytes"),
-        ({"name": 0}, "a name has 0 bytes"),
-        ({"rank": 2**40}, "W has 1099511627776 dimensions"),
-        ({"length": 2**63}, "W: 9223372036854775808 bytes do not fit"),
-        ({"length": 8}, r"W: its shape is \(2, 2\), but it has 8 bytes"),
-        ({"shape": (-2, -2)}, r"W: its shape is \(-2, -2\)"),
-        ({"shape": (2**31 - 1, 2**31 - 1)}, "W: its shape is .* but it has 16 bytes"),
-        ({"offset": 2**63}, "do not fit in the file"),
-        ({"type": 0x1}, "W: its type is 0x1"),
-        ({"type": 0x4101, "shape": (4, 4)}, "W: its shape is .* but it has 16 bytes"),
+        ({"count": 2**62}, "cannot be read"),
+        ({"count": 2**16}, "cannot be read"),
+        ({"name": 2**40}, "cannot be read"),
+        ({"rank": 2**40}, "cannot be read"),
+        ({"length": 2**63}, "cannot be read"),
+        ({"length": 8}, "cannot be read"),
+        ({"shape": (-2, -2)}, "cannot be read"),
+        ({"shape": (2**31 - 1, 2**31 - 1)}, "cannot be read"),
+        ({"offset": 2**63}, "cannot be read"),
+        ({"type": 0x1}, "W is of the type 0x1"),
+        ({"type": 0x4101, "shape": (4, 4)}, "cannot be read"),
         ({}, "has no special:model.yml"),
     ],
 )
@@ -131,7 +130,7 @@ def npy(header):
 @pytest.mark.parametrize(
     ("data", "match"),
     [
-        (npy("{'descr': '<f4', 'fortran_order': False, 'shape': (9999999999,)}"), "Error"),
+        (npy("{'descr': '<f4', 'fortran_order': False, 'shape': (9999999999,)}"), "cannot be read"),
         (npy("{'descr': '<f4', 'fortran_order': False, 'shape': (-4,)}"), "cannot be read"),
         (npy("{'descr': '|O', 'fortran_order': False, 'shape': (2,)}"), "allow_pickle=False"),
         (npy("{'descr': '<f4', 'fortran_order': False, 'shape': __import__('os')}"), "malformed"),
@@ -150,23 +149,23 @@ def test_arrays_that_cannot_be_are_refused(data, match, tmp_path):
 def test_compressed_arrays_are_refused(tmp_path):
     path = tmp_path / "model.npz"
     np.savez_compressed(path, W=np.zeros((999, 999)))
-    with pytest.raises(ValueError, match=r"W\.npy is compressed"):
+    with pytest.raises(ValueError, match="it is compressed"):
         read_marian(path)
 
 
 @pytest.mark.parametrize(
     ("text", "match"),
     [
-        ("a: 0\na: 1\n", "the ids from 0 on, each to one piece"),
-        ("a: 0\nb: 2\n", "the ids from 0 on, each to one piece"),
-        ("a: 0\n", "must have <unk> and </s>"),
-        ("a: -1\n", "its id, an integer"),
-        ("a: 1.5\n", "its id, an integer"),
+        ("a: 0\na: 1\n", "each piece its id, from 0 on"),
+        ("a: 0\nb: 2\n", "each piece its id, from 0 on"),
+        ("a: 0\n", "with <unk> and </s>"),
+        ("a: -1\n", "each piece its id, from 0 on"),
+        ("a: 1.5\n", "each piece its id, from 0 on"),
         ("a: [1]\n", "each piece its id"),
         ("a: {b: 1}\n", "each piece its id"),
         ("- a\n", "must hold fields"),
         ("a\n", "must hold fields"),
-        ("a: &x 1\nb: *x\n", "no anchors"),
+        ("a: &x 1\nb: *x\n", "without aliases"),
         ("a: 'b\n", "is not YAML"),
         ("a: !!python/object/apply:os.system [ls]\n", "each piece its id"),
     ],

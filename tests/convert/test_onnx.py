@@ -12,9 +12,8 @@ from conftest import needed
 from small import small
 
 from keras_mt import Translator
-from keras_mt.convert import to_onnx
 from keras_mt.convert.ids import special_ids
-from keras_mt.convert.onnx import _converted
+from keras_mt.convert.onnx import _converted, to_onnx
 from keras_mt.data import phrasebook
 from keras_mt.models import ARCHITECTURES
 

@@ -13,8 +13,9 @@ from command import keras_mt
 from runs import disturb
 
 from keras_mt import Transformer, Translator
-from keras_mt.convert import from_huggingface, huggingface, import_model, to_huggingface
+from keras_mt.convert import from_huggingface, huggingface, import_model
 from keras_mt.convert.card import read_card
+from keras_mt.convert.huggingface import to_huggingface
 from keras_mt.convert.weights import read_weights
 from keras_mt.data import phrasebook
 
@@ -39,12 +40,12 @@ def test_a_run_goes_out_and_comes_back(eager, load, run_dir, tmp_path):
         [2],
     ]
     card = (folder / "README.md").read_text(encoding="utf-8")
-    assert card.startswith('---\nlanguage: ["pt", "en"]\n')
+    assert 'language: ["pt", "en"]\n' in card
 
 
 @pytest.mark.parametrize("name", ["CC-BY-4.0", "Creative Commons: NonCommercial"])
 def test_the_license_goes_out_and_comes_back(name, tmp_path):
-    card = huggingface._readme({"license": name}, "marian", "MarianMTModel")
+    card = huggingface._readme({"license": name})
     (tmp_path / "README.md").write_text(card)
     assert read_card(tmp_path).license.lower() == name.lower()
 
@@ -55,8 +56,6 @@ def test_the_license_goes_out_and_comes_back(name, tmp_path):
         {"activation": "gelu", "num_encoder_layers": 1},
         {"share_embeddings": False, "activation": "silu"},
         {"share_embeddings": False, "tie_output": False},
-        {"pre_norm": True},
-        {"pre_norm": True, "tie_output": False},
     ],
 )
 def test_whatever_marian_has_a_switch_for(options, load, tmp_path):
@@ -119,7 +118,7 @@ def test_an_imported_model_goes_out_as_transformers_wrote_it(name, golden, tmp_p
     ("name", "message"),
     [
         ("marian_normalized", "MarianMT has no model with normalize_embeddings=True"),
-        ("nllb", "of several languages cannot be written for transformers"),
+        ("nllb", "and none of several languages.*M2M-100|NLLB"),
     ],
 )
 def test_what_transformers_has_not_is_refused_by_name(name, message, golden, tmp_path):
@@ -131,7 +130,7 @@ def test_what_transformers_has_not_is_refused_by_name(name, message, golden, tmp
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"pre_norm": True, "share_embeddings": False}, "Pegasus has no model with share"),
+        ({"pre_norm": True}, "MarianMT has no model with .*pre_norm=True"),
         ({"norm": "rms"}, "MarianMT has no model with norm='rms'"),
         ({"positions": "rotary"}, "MarianMT has no model with positions="),
     ],

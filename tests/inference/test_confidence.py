@@ -134,12 +134,9 @@ def test_other_options_leave_the_rest_as_it_is(looping):
     assert other.models == one.models
 
 
-def test_an_export_gives_a_confidence_where_it_was_asked_for(
-    eager, load, sources, tmp_path, signatures_alone
-):
-    signatures_alone("serving_default", "confidence")
+def test_an_export_gives_a_confidence_where_it_was_asked_for(eager, load, sources, tmp_path):
     translator = load(beam_size=2, n_best=2)
-    translator.export(tmp_path / "1", confidence=True)
+    translator.export(tmp_path / "1", signatures=["serving_default", "confidence"])
     reader = ExportedTranslator(tmp_path / "1")
     texts = [*sources[1:4], "palavra " * 40, ""]
     expected = translator.hypotheses(texts, confidence=True)
@@ -166,5 +163,5 @@ def test_an_export_gives_a_confidence_where_it_was_asked_for(
     assert nothing["loops"].shape == (0, 2)
     assert reader.supports_confidence
     reader.supports_confidence = False
-    with pytest.raises(ValueError, match="export --confidence"):
+    with pytest.raises(ValueError, match="export --signatures serving_default,confidence"):
         reader.hypotheses(["Oi!"], confidence=True)

@@ -76,7 +76,8 @@ class InMemory(ExportedTranslator):
 
     def __init__(self, translator, confidence=False, names=None):
         models = Predictor(translator.models)
-        self._functions = saved_model._signatures(translator, models, False, confidence, names)
+        names = names or ["serving_default", "align", "score", *(["confidence"] * confidence)]
+        self._functions = saved_model._signatures(translator, models, False, names)
         outputs = {"align": ["scores"]} if "align" in self._functions else {}
         self._saved_model = SimpleNamespace(outputs=outputs, run=self._outputs)
         self.supports_alignment, self.supports_scores, self.supports_confidence = (
