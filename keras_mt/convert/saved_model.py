@@ -58,6 +58,7 @@ def to_saved_model(
         "freeze": freeze,
         "shortlist": translator.shortlist is not None,
         "trusted_attention": translator.trusted_attention,
+        "reads_terms": translator.reads_terms,
     }
     # Before the work, since it may fail on what is missing.
     card = {**model_card(translator, directory), "options": options, **(card or {})}

@@ -14,6 +14,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from keras_mt.data.annotation import Annotator
 from keras_mt.data.augmentation import CYCLE, KINDS, augmentations, phase
 from keras_mt.data.corpus import without_autotune
 from keras_mt.data.encoded import EncodedPairs, Links
@@ -163,7 +164,7 @@ class Batches:
         self.subword_sampling = subword_sampling
         self.directory = directory
         self.kinds = () if augment is None else augmentations(augment)
-        self._links: Links | None = None
+        self._links, self._guided, self._annotator = None, False, None
 
     @functools.cached_property
     def counts(self) -> CorpusCounts:
@@ -228,14 +229,18 @@ class Batches:
             raise InputError(f"There is nothing to batch: {self.counts}.")
         return self._dataset(start_step, None, shard)
 
-    def with_links(self, links: Links) -> "Batches":
+    def with_links(
+        self, links: Links, guided: bool = True, annotator: Annotator | None = None
+    ) -> "Batches":
         """The same batches, with the word alignments of all `kept` pairs.
 
-        Their inputs have `"alignment"` too, boolean `[rows, target_length, source_length]`: true
-        where a label is linked to a source token. A changed source (of `augment`) has no links.
+        If they are `guided`, their inputs have `"alignment"` too, boolean `[rows, target_length,
+        source_length]`: true where a label is linked to a source token. A changed source (of
+        `augment`) has no links. An `annotator` writes terms into sources; `tokens_per_batch` does
+        not count these.
         """
         other = copy.copy(self)
-        other._links = links
+        other._links, other._guided, other._annotator = links, guided, annotator
         return other
 
     @functools.cached_property
@@ -334,7 +339,7 @@ class Batches:
                 yield from parts
 
         inputs = {"source": _IDS, "target": _IDS}
-        if self._links is not None:
+        if self._guided:
             inputs["alignment"] = tf.TensorSpec((None, None, None), tf.bool)
         signature = (inputs, _IDS)
         batches = tf.data.Dataset.from_generator(generate, output_signature=signature)
@@ -353,17 +358,31 @@ class Batches:
             random = np.random.default_rng((self.seed or 0, epoch, place))
             uniform = random.random((2, len(index), longest))[:, shard::count]
             sides = [self._sampled(*side) for side in zip(sides, uniform, strict=True)]
+        links = []
+        if self._links is not None:
+            none = np.zeros((0, 2), np.int32)
+            links = [none if x else self._links[i] for i, x in zip(part, which, strict=True)]
+        if self._annotator is not None:
+            sides[0], sides[1], links = self._annotated(*sides, links, epoch, part)
         source, labels = (self._padded(side, rows) for side in sides)
         padding, target = self.tokenizer.padding_id, np.roll(labels, 1, axis=1)
         target[:, 0] = self.tokenizer.bos_id
         inputs = {"source": source, "target": np.where(labels == padding, padding, target)}
-        if self._links is not None:
+        if self._guided:
             inputs["alignment"] = linked = np.zeros((*labels.shape, source.shape[1]), bool)
-            for row, (i, changed) in enumerate(zip(part, which, strict=True)):
-                if not changed:
-                    at, position = self._links[i].T
-                    linked[row, position, at] = True
+            for row, pairs in enumerate(links):
+                at, position = pairs.T
+                linked[row, position, at] = True
         return inputs, labels
+
+    def _annotated(self, sources, targets, links, epoch, index):
+        """Sources, targets and links with terms, where these leave both within `max_length`."""
+        rows = []
+        for plain in zip(sources, targets, links, index.tolist(), strict=True):
+            row = self._annotator(*plain[:3], epoch, plain[3])
+            longest = max(len(row[0]), len(row[1]))
+            rows.append(row if longest <= self.max_length else plain[:3])
+        return map(list, zip(*rows, strict=True)) if rows else ([], [], [])
 
     def _sampled(self, ids, uniform):
         texts = [row.tolist() for row in ids]

@@ -60,7 +60,9 @@ class TranslationGraph:
         codes: Sequence[Sequence[str]],
     ):
         self.predictor, self.tokenizer, self.options = predictor, tokenizer, options
-        self.segmenter = Segmenter(tokenizer, predictor.max_length, options.split_sentences)
+        self.segmenter = Segmenter(
+            tokenizer, predictor.max_length, options.split_sentences, predictor.reads_terms
+        )
         self._forced = self.segmenter.forced
         self._codes = codes if tokenizer.languages else ()
 

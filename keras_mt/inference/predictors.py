@@ -36,6 +36,7 @@ class Predictor:
         self.gives_logits, self.has_shortlist = len(self.models) == 1, shortlist is not None
         # A head that aligns words was chosen or taught in all of them.
         self.trusted_attention = all(getattr(m, "alignment_head", None) for m in models)
+        self.reads_terms = all(model.reads_terms for model in models)
         self._steps = [model.decode_step for model in models]
 
     def frozen(self, what: str, instead: str) -> Self:

@@ -7,10 +7,10 @@ import tensorflow as tf
 from keras_mt.options import NO_HYPOTHESIS
 from keras_mt.text import BaseTokenizer
 from keras_mt.text.sentences import cut, split_lines, split_sentences
-from keras_mt.text.spans import GUARD
+from keras_mt.text.spans import NO_END, SLOT
 
 # What passes through untranslated: a line without a letter or digit.
-_NO_WORD = rf"[^\pL\pN{GUARD}]*"
+_NO_WORD = rf"[^\pL\pN{NO_END}{SLOT}]*"
 
 
 class Segments(NamedTuple):
@@ -31,10 +31,17 @@ class Pairs(NamedTuple):
 
 
 class Segmenter:
-    """Cuts texts into segments that a model can read."""
+    """Cuts texts into segments that a model can read, with their terms if it `reads_terms`."""
 
-    def __init__(self, tokenizer: BaseTokenizer, max_length: int, split_sentences: bool):
+    def __init__(
+        self,
+        tokenizer: BaseTokenizer,
+        max_length: int,
+        split_sentences: bool,
+        reads_terms: bool = False,
+    ):
         self._tokenizer, self._split_sentences = tokenizer, split_sentences
+        self._markers = tokenizer.term_markers if reads_terms else None
         added = tokenizer.special_counts()
         self.source_limit, self.target_limit = (max_length - count for count in added)
         has_marks = tokenizer.language_tags(tf.constant([""])) is not None
@@ -47,20 +54,20 @@ class Segmenter:
         A line without a letter or digit is not translated, and leaves an empty segment; but the
         first of a text whose translation begins with a prefix is, and nothing stands before it.
         """
-        lines, before, ends = split_lines(text)
+        lines, before, ends = split_lines(text, self._markers is not None)
         text_index = _row_of(lines)
         lines, before = lines.flat_values, before.flat_values
         has_prefix = tf.broadcast_to(has_prefix, tf.shape(text))
         begun = is_first(text_index) & tf.gather(has_prefix, text_index)
         passes = tf.strings.regex_full_match(lines, _NO_WORD) & ~begun
         before = tf.where(begun, "", before) + tf.where(passes, lines, "")
-        lines = tf.where(passes, "", lines)
+        lines, terms = self._without_terms(tf.where(passes, "", lines))
 
         sentences, before_sentence = split_sentences(lines, self._where_to_split(lines))
         line = _row_of(sentences)
         before = tf.where(is_first(line), tf.gather(before, line), before_sentence.flat_values)
 
-        pieces = self._tokenizer.pieces(sentences.flat_values)
+        pieces = self._pieces(sentences.flat_values, terms)
         pieces, sentence = cut(pieces, tf.constant(self._tokenizer.begins_word), self._limit)
         line = tf.gather(line, sentence)
         before = tf.where(is_first(sentence), tf.gather(before, sentence), " ")
@@ -91,18 +98,17 @@ class Segmenter:
         Likewise the sentences of a line, where these would be translated one by one. Returns also,
         boolean `[batch]`, the wanted rows with a side over the limit, which have no pairs.
         """
-        sides = split_lines(text)[0], split_lines(target)[0]
+        sides = split_lines(text, self._markers is not None)[0], split_lines(target)[0]
         alike = sides[0].row_lengths() == sides[1].row_lengths()
         source, target = (_lines_or_whole(lines, alike) for lines in sides)
         text_index = _row_of(source)
-        lines, target = source.flat_values, target.flat_values
-        where = self._where_to_split(lines)
+        lines, terms = self._without_terms(source.flat_values)
+        target, where = target.flat_values, self._where_to_split(lines)
         counts = [split_sentences(side, where)[0].row_lengths() for side in (lines, target)]
         where &= counts[0] == counts[1]
         source, target = (split_sentences(side, where)[0] for side in (lines, target))
         line = _row_of(source)
-        source = self._tokenizer.pieces(source.flat_values)
-        source = self._with_marks(source, line, lines, text_index)
+        source = self._with_marks(self._pieces(source.flat_values, terms), line, lines, text_index)
         target = self._tokenizer.target_pieces(target.flat_values)
         text_index = tf.gather(text_index, line)
 
@@ -117,6 +123,38 @@ class Segmenter:
         if self._split_sentences:
             return True
         return self._tokenizer.pieces(lines).row_lengths() > self.source_limit
+
+    def _without_terms(self, lines):
+        """Lines `[n]` with one `SLOT` in the place of each term, and all terms in order."""
+        if self._markers is None:
+            return lines, None
+        parts = tf.strings.split(lines, SLOT)  # Every second one is a term.
+        is_term = tf.ragged.range(parts.row_lengths()).flat_values % 2 == 1
+        others = parts.with_values(tf.where(is_term, SLOT, parts.flat_values))
+        return tf.strings.reduce_join(others, axis=1), parts.flat_values[is_term]
+
+    def _pieces(self, sentences, terms):
+        """The pieces of sentences, with their terms between two markers behind their words.
+
+        A model that `reads_terms` was trained so: see `keras_mt.data.annotation.Annotator`. A
+        sentence that would be over the limit with its terms is without them.
+        """
+        tokenizer = self._tokenizer
+        if terms is None:
+            return tokenizer.pieces(sentences)
+        parts = tf.strings.split(sentences, SLOT)
+        pieces, sentence = tokenizer.pieces(parts.flat_values), parts.value_rowids()
+        # Before each part of a sentence but the first comes a term, the next of all.
+        has_term = ~is_first(sentence)
+        number = tf.cumsum(tf.cast(has_term, tf.int32))
+        terms = tokenizer.target_pieces(tf.concat([[""], terms], axis=0))
+        begin, end = (tf.fill((terms.nrows(), 1), marker) for marker in self._markers)
+        marked = tf.gather(tf.concat([begin, terms, end], axis=1), number)
+        marked = blank_rows(marked, ~has_term)
+        lengths = marked.row_lengths() + pieces.row_lengths()
+        lengths = tf.math.unsorted_segment_sum(lengths, sentence, parts.nrows())
+        marked = blank_rows(marked, tf.gather(lengths > self._limit, sentence))
+        return group_by_text(tf.concat([marked, pieces], axis=1), sentence, parts.nrows())
 
     def _with_marks(self, pieces, line, lines, text_index):
         """Segments of lines, each with its line's mark, else that of its text's first line."""

@@ -55,6 +55,7 @@ class Seq2Seq(Fitting, ModelMixin):
     padding_id: int
     max_length: int
     d_model: int = 512
+    reads_terms: bool = False
 
     def start_decoding(self, source: Tensor, beams: int | Tensor = 1) -> Cache:
         """Encodes the source and begins a step-by-step decoding.

@@ -81,6 +81,8 @@ class Transformer(RecordedModel, Seq2Seq, keras.Model):
         final_norm: Whether both stacks end with a normalisation; None for `pre_norm`.
         alignment_head: The head that `attention` is that of: `(layer, head)`, both from 0, of the
             decoder's blocks with cross-attention. None for the mean of the last one's heads.
+        reads_terms: Whether the model was trained on sources with terms, as of
+            `keras_mt.data.annotation.Annotator`; also an attribute, which may be set.
         norm_epsilon, use_bias, key_dim, scale_attention: As in `EncoderBlock`.
         **kwargs: `name` and `dtype` (a dtype or a policy such as `"mixed_bfloat16"`).
 
@@ -137,6 +139,7 @@ class Transformer(RecordedModel, Seq2Seq, keras.Model):
         final_norm: bool | None = None,
         logits_bias: bool = False,
         alignment_head: Sequence[int] | None = None,
+        reads_terms: bool = False,
         norm_epsilon: float = 1e-5,
         zero_id: int | None = None,
         use_bias: bool = True,
@@ -155,11 +158,13 @@ class Transformer(RecordedModel, Seq2Seq, keras.Model):
         self.source_embedding, self.target_embedding = embeddings
         self.encoder_stack, self.decoder_stack = stacks
         self.alignment_head = _check_head(alignment_head, stacks[1].blocks)
+        self.reads_terms = reads_terms
         self._record(arguments, policy)
 
     def get_config(self) -> dict[str, Any]:
         head = self.alignment_head and list(self.alignment_head)  # As a file has it.
-        return {**super().get_config(), "alignment_head": head}
+        others = {"alignment_head": head, "reads_terms": bool(self.reads_terms)}
+        return {**super().get_config(), **others}
 
     @property
     def guided_head(self) -> tuple[int, int]:

@@ -170,6 +170,14 @@ class TrainingOptions(LanguageOptions):
         default_text="no head is taught",
         defines_run=True,
     )
+    terms: float | None = option(
+        "Teach the model to use a glossary's terms: the share of sources, such as 0.3, in which "
+        "some words carry the target's words for them.",
+        minimum=0,
+        maximum=1,
+        default_text="none",
+        defines_run=True,
+    )
     warmup_steps: int | None = option(
         "Updates over which the learning rate rises to its peak.",
         minimum=1,
@@ -258,10 +266,10 @@ class TrainingOptions(LanguageOptions):
             raise InputError(
                 f"corpus_weights must be at least 1. Received: {list(self.corpus_weights)}"
             )
-        if self.guided_alignment and self.subword_sampling is not None:
+        if self.needs_links and self.subword_sampling is not None:
             raise InputError(
-                "guided_alignment does not go with subword_sampling, whose pieces are others in "
-                "each epoch: leave one of them out."
+                f"{'guided_alignment' if self.guided_alignment else 'terms'} does not go with "
+                "subword_sampling, whose pieces are others in each epoch: leave one of them out."
             )
         if self.init is not None and self.tokenizer is not None:
             raise InputError("Give `init` or `tokenizer`, not both: init brings its own tokenizer.")
@@ -270,6 +278,11 @@ class TrainingOptions(LanguageOptions):
                 "lora_rank needs `init`, the run whose model gets the adapters. "
                 f"Received: lora_rank={self.lora_rank}"
             )
+
+    @property
+    def needs_links(self) -> bool:
+        """True if word alignments are needed, for a guided head or for terms."""
+        return bool(self.guided_alignment or self.terms)
 
     def _take_from_model(self):
         """Moves arguments in `model` that have an option of their own to that option."""

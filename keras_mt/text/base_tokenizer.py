@@ -37,6 +37,8 @@ class BaseTokenizer(abc.ABC):
         source_prefix: Ids that every source begins with, even before its language.
         source_eos_id: The id that ends a source; None for `eos_id`.
         forced: Ids that every target is forced to begin with, if there are no languages.
+        term_markers: Two ids that no text has, which a source may hold around the terms that its
+            translation must have; None if there are none.
         description: A few words about the tokenizer, for the model card.
 
     Example:
@@ -60,6 +62,7 @@ class BaseTokenizer(abc.ABC):
     source_prefix: Sequence[int] = ()
     source_eos_id: int | None = None
     forced: Sequence[int] = ()
+    term_markers: tuple[int, int] | None = None
 
     @property
     def languages(self) -> Sequence[str]:

@@ -42,6 +42,7 @@ class Claims:
     shares: np.ndarray  # The share of each target word that belongs to each source word.
     spans: Sequence[Span]
     trusted: bool = True  # Whether the shares are those of attention that aligns words.
+    annotated: bool = False  # Whether the model read the terms.
     locked: int = 0  # The number of the translation's first characters that do not change.
 
     def __post_init__(self) -> None:
@@ -103,8 +104,8 @@ class Claims:
     def _standing(self, k):
         """The words that are the span already.
 
-        A term may have any form, but must not be another word's. Of a kept span what was read in
-        its place counts too, but not in the prefix.
+        A term may have any form, but must not be another word's, unless the model read it. Of a
+        kept span what was read in its place counts too, but not in the prefix.
         """
         span = self.spans[k]
         if span.kind != "term":
@@ -113,7 +114,7 @@ class Claims:
         form = re.compile(_form(span), re.IGNORECASE)
         found = [t for t in self.target.units if form.fullmatch(_without_accents(self.target[t]))]
         others = np.delete(self._weighed, self.source.units[k], axis=1).max(axis=1, initial=0)
-        return [t for t in found if others[t] <= max(0.5, self._share(k, t))]
+        return [t for t in found if self.annotated or others[t] <= max(0.5, self._share(k, t))]
 
     def _copies(self, k):
         """The words behind the prefix that were read in the place of a span."""
@@ -142,8 +143,9 @@ class Claims:
         mine = self.shares[:, self.source.units[k]] * (self._free & ~self._taken)
         sure = {*np.flatnonzero(mine > 0.5)}
         # Nothing remains of what was read as it is; of some scripts any number is a word.
+        is_read = self.annotated and (claim.stands or self._limit(k) > 1)
         is_alone = self.target.alone[t] and not claim.stands
-        if is_alone or span.read == span.target:
+        if is_read or is_alone or span.read == span.target:
             more = {*_grown(claim.words, sure)} - {t}
         elif claim.stands:
             more = set()

@@ -3,7 +3,7 @@
 import tensorflow as tf
 
 from keras_mt.text.base_tokenizer import without_control_characters
-from keras_mt.text.spans import GUARD
+from keras_mt.text.spans import GUARD, NO_END, SLOT, TERM, TERM_END
 
 # Control characters that no cleaned text contains: a cut, and a period within a sentence.
 _CUT, _POINT = "\x1f", "\x1d"
@@ -14,13 +14,22 @@ _END = -1  # Not the id of any token.
 _ABBREVIATION = r"Mrs?|Ms|Mme|Drs?|Profs?|Sra?|St|Hr|Fr|Nr|No|vs|\pN{1,2}|(?:\pL\.)*\pL"
 
 
-def split_lines(text: tf.Tensor) -> tuple[tf.RaggedTensor, tf.RaggedTensor, tf.Tensor]:
+def split_lines(
+    text: tf.Tensor, with_terms: bool = False
+) -> tuple[tf.RaggedTensor, tf.RaggedTensor, tf.Tensor]:
     """Cuts texts at line ends; a blank text has one empty line.
 
-    Control characters but `GUARD` become spaces. Returns ragged strings `[batch, (lines)]`, the
-    lines, and the white space before each; and that after the last line of each text, `[batch]`.
+    `GUARD` before white space, or behind `。`, `！` or `？`, becomes `NO_END`; if the lines are
+    `with_terms`, `TERM` and `TERM_END` around one become `SLOT`; all other control characters
+    become spaces. Returns ragged strings `[batch, (lines)]`, the lines, and the white space before
+    each; and that after the last line of each text, `[batch]`.
     """
-    text = without_control_characters(text, but=GUARD)
+    text = without_control_characters(text, but=TERM + TERM_END + GUARD)
+    if with_terms:
+        term = rf"{TERM}([^{TERM}{TERM_END}\n]+){TERM_END}"
+        text = _replaced(text, (term, rf"{SLOT}\1{SLOT}"))
+    text = _replaced(text, (rf"{GUARD}({SPACE})", rf"{NO_END}\1"))
+    text = _replaced(text, (rf"([。！？]){GUARD}", rf"\1{NO_END}"), (r"[\x01-\x03]", " "))
     trailing = tf.strings.regex_replace(text, rf"(?s)^.*?({SPACE}*)$", r"\1")
     text = _replaced(
         text, (rf"(?s)^(.*?){SPACE}*$", r"\1"), (rf"({SPACE}*\n{SPACE}*)", rf"{_CUT}\1")
@@ -36,18 +45,18 @@ def split_sentences(
 
     A sentence ends at `.`, `!`, `?` or `…` before white space and a letter that is no lower-case
     one, but not after an abbreviation (`U.S.`, `3.`, `Dr.`), and at `。`, `！` or `？`; never
-    before `GUARD`, which goes. Returns ragged strings `[lines, (sentences)]`, and the white space
-    before each.
+    before `NO_END`, which goes. A `SLOT` may follow what ends a sentence. Returns ragged strings
+    `[lines, (sentences)]`, and the white space before each.
     """
-    others = rf"[^。！？\s\p{{Z}}{_CLOSERS}{_CUT}{GUARD}]"
+    others = rf"[^。！？\s\p{{Z}}{_CLOSERS}{_CUT}{NO_END}{SLOT}]"
     marked = _replaced(
         lines,
         (rf"(^|[^\pL\pN])({_ABBREVIATION})\.", rf"\1\2{_POINT}"),
-        (rf"([.!?…][{_CLOSERS}]*){SPACE}+({_OPENING})", rf"\1{_CUT} \2"),
-        (rf"([。！？]){SPACE}*({others})", rf"\1{_CUT} \2"),
+        (rf"([.!?…][{_CLOSERS}]*{SLOT}?){SPACE}+({_OPENING})", rf"\1{_CUT} \2"),
+        (rf"([。！？]{SLOT}?){SPACE}*({others})", rf"\1{_CUT} \2"),
         (_POINT, "."),
     )
-    marked = _replaced(tf.where(where, marked, lines), (GUARD, ""))
+    marked = _replaced(tf.where(where, marked, lines), (NO_END, ""))
     return _without_separators(tf.strings.split(marked, _CUT))
 
 

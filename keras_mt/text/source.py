@@ -13,7 +13,7 @@ from keras_mt.text.fragment import Fragment
 from keras_mt.text.glossary import Glossary
 from keras_mt.text.markup import HtmlFragment
 from keras_mt.text.replacing import Placed, Replacing
-from keras_mt.text.spans import GUARD, find_spans, whole_lines
+from keras_mt.text.spans import GUARD, TERM, TERM_END, find_spans, whole_lines
 from keras_mt.text.words import Words, coverage, word_alignment
 
 _CONTROL = {i: " " for i in (*range(32), *range(127, 160)) if chr(i) not in "\t\n\r"}
@@ -75,6 +75,7 @@ class Source:
             `keras_mt.text.spans`.
         markup: "html" if a plain str is a fragment of HTML (see `keras_mt.text.markup`); else None.
             A `Fragment` has its elements already.
+        annotate: Whether terms are written behind their words, for a model that `reads_terms`.
         trusted: Whether the attention of alignments is that of a head that was trained or chosen to
             align words. Without such, every span has a probe, and no compounds are found.
 
@@ -102,6 +103,7 @@ class Source:
         glossary: Glossary | None = None,
         keep: Iterable[str] = (),
         markup: str | None = None,
+        annotate: bool = False,
         trusted: bool = False,
     ):
         is_html = markup and not isinstance(text, Fragment)
@@ -116,7 +118,7 @@ class Source:
         ends = [*(span.start for span in spans[1:]), len(self.plain)]
         reads = [self._read_for(*each, numbers) for each in zip(spans, ends, strict=False)]
         self.spans = tuple(s._replace(read=r) for s, r in zip(spans, reads, strict=True))
-        self._trusted, self._known = trusted, {}
+        self._annotate, self._trusted, self._known = annotate, trusted, {}
         self._parts = self._cut()
         self.text = self._written()
         is_kept = self.spans and all(span.kind != "term" for span in self.spans)
@@ -138,8 +140,13 @@ class Source:
         """The text to be read, with control characters; a hidden span is a neutral word in it."""
         parts = [*self._parts]
         for k, span in enumerate(self.spans):
-            parts[2 * k + 1] = _guarded(_NEUTRAL if k == hidden else span.read)
-        return "".join(parts)
+            part = _NEUTRAL if k == hidden else span.read
+            parts[2 * k + 1] = _guarded(part)
+            if self._annotate and part == self.plain[slice(*span.unit)]:
+                parts[2 * k + 1] += f"{TERM}{_guarded(span.target)}{TERM_END}"
+        # An annotation stands behind the whole word.
+        annotation = f"({TERM}[^{TERM_END}]*{TERM_END})"
+        return re.sub(rf"{annotation}([^\s{GUARD}{TERM}]+)", r"\2\1", "".join(parts))
 
     def _read_for(self, span, end, numbers):
         """The text to be read in the place of a span; the next one begins at `end` or later."""
@@ -204,7 +211,7 @@ class Source:
             # With the attention itself, whose id another could have after it.
             self._known[key] = attention, self._aligned(translation, alignment)
         trusted = self._trusted and attention is not None
-        return Claims(*self._known[key][1], self.spans, trusted, locked)
+        return Claims(*self._known[key][1], self.spans, trusted, self._annotate, locked)
 
     def _aligned(self, translation, alignment):
         """The words of both sides, and their shares."""
@@ -215,12 +222,24 @@ class Source:
         target = Words(translation, find_forms(translation, self.spans))
         attention = None
         if alignment is not None and alignment.attention is not None:
+            columns = _columns(words, np.isin(owners, source.units), alignment.source_pieces)
             rows = coverage(target, alignment.target_pieces)
-            attention = rows.T @ alignment.attention @ coverage(words, alignment.source_pieces)
+            attention = rows.T @ alignment.attention @ columns
         shares = word_alignment(words, target, attention)
         of_source = np.zeros((len(target), len(source)))
         np.add.at(of_source.T, owners, shares.T)
         return source, target, of_source
+
+
+def _columns(words, of_spans, pieces):
+    """The share of each piece of the source that each word has; a term has its annotation's."""
+    pieces, numbers = np.array(pieces), np.arange(len(pieces))
+    begun, ended = (np.cumsum(pieces == f"<0x0{i}>") for i in (1, 2))
+    is_term = (begun > ended) | (pieces == "<0x02>")
+    columns = np.zeros((len(pieces), len(words)))
+    columns[~is_term] = coverage(words, pieces[~is_term])
+    last = np.maximum.accumulate(numbers * columns[:, of_spans].any(axis=1))
+    return columns[np.where(is_term, last, numbers)]
 
 
 def _stripped(start, end, text):

@@ -7,9 +7,14 @@ from typing import NamedTuple
 from keras_mt.text.glossary import Glossary
 from keras_mt.text.words import WITHOUT_SPACES
 
-# A control character that no cleaned text has: before white space, or behind a mark that ends
-# sentences without any, it says that no sentence ends.
-GUARD = "\x03"
+# Control characters that a source has for the model, and no cleaned text:
+# U+0001  before a term that stands behind its word, for a model that reads terms;
+# U+0002  behind that term;
+# U+0003  before white space, or behind a mark that ends sentences without any: none ends there.
+# Inside the graph there are also
+# U+0004  what U+0003 becomes where it counts;
+# U+0005  a slot: around a term, or in its place.
+TERM, TERM_END, GUARD, NO_END, SLOT = "\x01", "\x02", "\x03", "\x04", "\x05"
 _EDGE = r"(?a:\b)"  # Scripts without spaces go on behind it.
 LETTER = rf"[^\W{WITHOUT_SPACES}]"
 # Characters of an address, and its last one: no punctuation of the sentence around it.

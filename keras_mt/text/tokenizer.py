@@ -87,6 +87,9 @@ class Tokenizer(SentencePiece, BaseTokenizer):
         controls = filter(self._processor.is_control, pieces)
         found = {i: _LANGUAGE.fullmatch(self._processor.id_to_piece(i)) for i in controls}
         self.language_ids = tuple((code[1], i) for i, code in found.items() if code)
+        # Control characters, which `pieces` makes spaces of, have bytes all the same.
+        markers = [self._processor.piece_to_id(f"<0x0{i}>") for i in (1, 2)]
+        self.term_markers = None if self.unknown_id in markers else tuple(markers)
         self._log_probs = np.array([self._processor.get_score(piece) for piece in pieces])
         self._begins = [self._processor.id_to_piece(piece)[0] == "▁" for piece in pieces]
         self._units = {self.eos_id, *(id for _, id in self.language_ids)}  # That stay as they are.

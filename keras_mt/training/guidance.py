@@ -8,6 +8,7 @@ import numpy as np
 
 from keras_mt.alignment import Aligner
 from keras_mt.data import Batches
+from keras_mt.data.annotation import Annotator
 from keras_mt.data.encoded import Links
 from keras_mt.errors import InputError
 from keras_mt.inference import best_head
@@ -22,26 +23,30 @@ _CHUNK = 8192
 
 def check_has_head(options: TrainingOptions, architecture: type) -> None:
     """Refuses a model without a head that could be taught."""
-    if options.guided_alignment and not hasattr(architecture, "guided_head"):
-        raise InputError(
-            f"guided_alignment needs a Transformer. Received: a {architecture.__name__}"
-        )
+    if options.needs_links and not hasattr(architecture, "guided_head"):
+        name = "guided_alignment" if options.guided_alignment else "terms"
+        raise InputError(f"{name} needs a Transformer. Received: a {architecture.__name__}")
 
 
 def set_up_model(options: TrainingOptions, model: keras.Model) -> None:
-    """Sets the head to teach, unless the model has one."""
+    """Sets the head to teach, unless the model has one, and that it learns to read terms."""
     if options.guided_alignment and model.alignment_head is None:
         model.alignment_head = model.guided_head
+    if options.terms:
+        model.reads_terms = True
 
 
 def with_links(batches: Batches, options: TrainingOptions, worker: Worker) -> Batches:
-    """The batches with the links that a head is taught, if one is."""
-    if not options.guided_alignment:
+    """The batches with the links that a head is taught and that terms come from."""
+    if not options.needs_links:
         return batches
+    annotator = None
+    if options.terms:
+        annotator = Annotator(batches.tokenizer, options.terms, options.seed)
     found = _aligned(_learned(batches, _LEARN_PAIRS), batches)
     links = Links(batches.kept, found, worker.temporary)
     worker.report(f"word alignments learned: {links.linked:,} pairs with links")
-    return batches.with_links(links)
+    return batches.with_links(links, guided=bool(options.guided_alignment), annotator=annotator)
 
 
 def choose_head(

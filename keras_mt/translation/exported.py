@@ -79,6 +79,7 @@ class ExportedTranslator(BaseTranslator):
                 f"{path} must be as the export wrote it, with its options and languages: put it "
                 f"back. ({error!r})"
             ) from None
+        self.reads_terms = options.get("reads_terms", False)
         self.trusted_attention = options.get("trusted_attention", False)
 
     @property

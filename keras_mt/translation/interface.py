@@ -34,8 +34,9 @@ class BaseTranslator(abc.ABC):
     """A translator: callable on a str, a list of str or a string tensor.
 
     `options` are its `TranslationOptions`, and `languages` those of the model, empty if there is no
-    choice. `trusted_attention` says whether its attention is that of a head that was trained or
-    chosen to align words.
+    choice. `reads_terms` says whether the model was trained on sources with terms, and
+    `trusted_attention` whether its attention is that of a head that was trained or chosen to align
+    words.
     """
 
     options: TranslationOptions
@@ -43,6 +44,7 @@ class BaseTranslator(abc.ABC):
     languages: Sequence[str] = ()
     source_language: str | None = None
     target_language: str | None = None
+    reads_terms: bool = False
     trusted_attention: bool = False
     supports_alignment: bool  # Whether the model has attention weights for `align`.
     supports_confidence: bool = True
@@ -228,7 +230,8 @@ class BaseTranslator(abc.ABC):
         for text, own in zip(texts, glossaries, strict=True):
             terms = self.glossary if own is None else own
             self._check_glossary(terms)
-            sources.append(Source(text, terms, kept, markup, self.trusted_attention))
+            traits = self.reads_terms, self.trusted_attention
+            sources.append(Source(text, terms, kept, markup, *traits))
         return sources
 
     def _check_asked(self, prefixes, **flags):

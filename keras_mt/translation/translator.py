@@ -110,6 +110,7 @@ class Translator(BaseTranslator):
         self._graph, self._functions = self.graph(predictor), {}
         self._check_lengths()
         self.trusted_attention = predictor.trusted_attention
+        self.reads_terms = bool(tokenizer.term_markers and predictor.reads_terms)
 
     def _check_shortlist(self, *languages):
         """Refuses what is no shortlist, one of other languages, and one for samples."""

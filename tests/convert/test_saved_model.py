@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 from conftest import signatures_of
 
-from keras_mt import ExportedTranslator, Translator
+from keras_mt import ExportedTranslator, Transformer, Translator
 from keras_mt.convert import saved_model as export_module
 from keras_mt.decoding import NO_HYPOTHESIS
 from keras_mt.inference import Predictor
@@ -139,6 +139,34 @@ def test_align_is_the_translators_row_by_row(functions, small, sources):
     assert not outputs["attention"][4].any() and not any(outputs["translations"][[2, 4]])
 
 
+def test_every_signature_of_a_model_that_reads_terms_reads_them(eager, load):
+    tokenizer = load().tokenizer
+    sizes = {"num_layers": 1, "d_model": 16, "num_heads": 2, "d_ff": 16, "max_length": 60}
+    model = Transformer(tokenizer.vocab_size, **sizes, reads_terms=True, alignment_head=(0, 1))
+    translator = Translator(model, tokenizer, beam_size=2, max_length=3)
+    functions = export_module._signatures(translator, Predictor([model]), False, True, None)
+    parts = [tokenizer.pieces([part])[0].numpy() for part in ("O livro", "volume", "dorme.")]
+    begin, end = tokenizer.term_markers
+    source = np.array([[*parts[0], begin, *parts[1], end, *parts[2], tokenizer.eos_id]])
+    text, bare = ["O livro\x01volume\x02 dorme."], ["O livro dorme."]
+    for name in ("serving_default", "greedy", "confidence"):
+        found, plain = (run(functions[name], text=given) for given in (text, bare))
+        assert abs(found["scores"][0, 0] - plain["scores"][0, 0]) > 1e-4
+    scored = run(functions["score"], text=text, target=["the book"])
+    ids = np.array([*tokenizer.pieces(["the book"])[0].numpy(), tokenizer.eos_id])
+    inputs = np.array([[tokenizer.bos_id, *ids[:-1]]])
+    log_probs = tf.nn.log_softmax(model({"source": source, "target": inputs})[0]).numpy()
+    log_probs = log_probs[np.arange(len(ids)), ids]
+    np.testing.assert_allclose(scored["token_log_probs"][0], log_probs, atol=1e-4)
+    aligned = run(functions["align"], text=text, target=["the book"])
+    assert (
+        aligned["source_tokens"][0, 0].tolist()
+        == tokenizer.id_to_string(source[0]).numpy().tolist()
+    )
+    expected = model.attention(source, inputs)
+    np.testing.assert_allclose(aligned["attention"][:, 0], expected, atol=1e-5)
+
+
 @pytest.mark.parametrize("which", ["served", pytest.param("signatures", marks=pytest.mark.long)])
 def test_every_signature_takes_an_empty_batch(which, request):
     for signature in request.getfixturevalue(which).values():
@@ -189,7 +217,8 @@ def test_an_export_gives_the_same_without_keras_mt(python, exported, translator,
         np.testing.assert_allclose([h.score for h in found], own[: len(found)], atol=1e-4)
         assert all(score == -1e9 for score in own[len(found) :])
     options, head = reader.card["options"], translator.models[0].alignment_head
-    assert (options["beam_size"], options["trusted_attention"]) == (3, head is not None)
+    assert options["beam_size"] == 3
+    assert (options["trusted_attention"], options["reads_terms"]) == (head is not None, False)
 
 
 @pytest.mark.parametrize("dtype", ["bfloat16", pytest.param("float16", marks=EXHAUSTIVE)])

@@ -176,6 +176,37 @@ def test_no_sentence_ends_within_a_term():
     assert Source("a\x03 b\x1f\x7f").text == "a  b  "
 
 
+def test_terms_are_written_behind_their_words_for_models_that_read_them():
+    glossary = Glossary({"dog": "Köter", "New York": "Neu York", "Keras": None})
+    source = Source("A dog, New York Keras {x}", glossary, KEPT_KINDS, annotate=True)
+    assert source.text == (
+        f"A dog,\x01Köter\x02 New{GUARD} York\x01Neu{GUARD} York\x02 Keras\x01Keras\x02 123"
+    )
+    # The pieces of an annotation are its word's.
+    source = Source("A dog runs", glossary, annotate=True)
+    sides = ["▁A", "▁dog", "<0x01>", "▁Köter", "<0x02>", "▁runs", "</s>"], pieces("Ein Hund rennt")
+    attention = np.eye(7)[[0, 3, 5, 6]]
+    found = source.translated("Ein Hund rennt", Alignment(*sides, attention))
+    assert found == ("Ein Köter rennt", (Placed("dog", "Köter"),))
+
+
+@pytest.mark.parametrize(
+    ("translation", "rows", "expected"),
+    [
+        ("Ein Kötern rennt", [0, 3, 5], "Ein Kötern rennt"),
+        ("Köter rennt", [0, 5], "Köter rennt"),  # Even where the attention is another word's.
+        ("Ein Köterter rennt", [0, 3, 5], "Ein Köter rennt"),
+        ("Ein Köt rennt", [0, 3, 5], "Ein Köter rennt"),
+        ("Ein Köter Köt rennt", [0, 3, 3, 5], "Ein Köter rennt"),
+    ],
+)
+def test_of_a_term_that_was_read_the_term_alone_is_left(translation, rows, expected):
+    source = Source("A dog runs", Glossary({"dog": "Köter"}), annotate=True, trusted=True)
+    sides = ["▁A", "▁dog", "<0x01>", "▁Köter", "<0x02>", "▁runs", "</s>"], pieces(translation)
+    found = source.translated(translation, Alignment(*sides, np.eye(7)[[*rows, 6]]))
+    assert found.text == expected
+
+
 def test_a_prefix_never_changes():
     source = Source("A dog sees a dog", Glossary({"dog": "Köter"}), trusted=True)
     translation = "Ein Hund sieht einen Hund"

@@ -5,11 +5,13 @@ import json
 import re
 from types import SimpleNamespace
 
+import keras
+import numpy as np
 import pytest
 import tensorflow as tf
 from click.testing import CliRunner
 
-from keras_mt import ExportedTranslator, Glossary
+from keras_mt import ExportedTranslator, Glossary, Transformer, Translator
 from keras_mt.cli import main
 from keras_mt.convert import saved_model
 from keras_mt.evaluation import terms_kept
@@ -114,6 +116,50 @@ def test_an_export_that_has_one_of_the_two_signatures_places_terms(small):
     for name in ("align", "score"):
         export = InMemory(small, names=["serving_default", name])
         assert export(TEXTS[:1], glossary=GLOSSARY) == FOUND[:1]
+
+
+def tiny(tokenizer, **options):
+    keras.utils.set_random_seed(3)
+    sizes = {"num_layers": 1, "d_model": 16, "num_heads": 2, "d_ff": 16, "max_length": 60}
+    return Transformer(tokenizer.vocab_size, **sizes, **options)
+
+
+def test_a_model_that_reads_terms_finds_them_in_its_source(small):
+    tokenizer = small.tokenizer
+    model = tiny(tokenizer, reads_terms=True)
+    translator = Translator(model, tokenizer, beam_size=2, max_length=10)
+    text, (begin, end) = "O livro dorme.", tokenizer.term_markers
+    (found,) = translator.hypotheses([text], token_scores=True, glossary=GLOSSARY)[0]
+    parts = [tokenizer.pieces([part])[0].numpy() for part in ("O livro", "volume", "dorme.")]
+    source = [*parts[0], begin, *parts[1], end, *parts[2], tokenizer.eos_id]
+    ids = [int(np.flatnonzero(pieces(tokenizer) == piece)[0]) for piece, _ in found.tokens]
+    logits = model({"source": np.array([source]), "target": np.array([[2, *ids[:-1]]])})
+    expected = tf.nn.log_softmax(logits)[0].numpy()[np.arange(len(ids)), ids]
+    np.testing.assert_allclose([score for _, score in found.tokens], expected, atol=1e-4)
+    assert found.text.count("volume") == 1
+
+
+def pieces(tokenizer):
+    ids = tf.range(tokenizer.vocab_size)
+    return np.array([x.decode() for x in tokenizer.id_to_string(ids).numpy()])
+
+
+@pytest.mark.long
+def test_an_export_of_it_does_so_too(small, tmp_path, signatures_alone):
+    signatures_alone("serving_default", "align", "score")
+    translator = Translator(
+        tiny(small.tokenizer, reads_terms=True), small.tokenizer, beam_size=2, max_length=8
+    )
+    translator.export(tmp_path / "1")
+    export = ExportedTranslator(tmp_path / "1")
+    glossaries = [GLOSSARY, Glossary({"gato": "tom"}), None, GLOSSARY]
+    for one, other in zip(
+        translator.hypotheses(TEXTS, glossary=glossaries),
+        export.hypotheses(TEXTS, glossary=glossaries),
+        strict=True,
+    ):
+        assert [h.text for h in one] == [h.text for h in other]
+        np.testing.assert_allclose([h.score for h in one], [h.score for h in other], atol=1e-4)
 
 
 def test_spans_stay_as_they_are(load):
