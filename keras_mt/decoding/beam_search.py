@@ -245,13 +245,12 @@ class _Search:
         width = 2 * options.beams + banned.shape[0]
         width = min(width, logits.shape[-1] or width)
         values = strike_out(logits, banned) if options.renormalize else logits
+        normalizes = self.gives_logits or options.renormalize
         best, tokens = top_k(values, width)  # [rows, beams, width]
-        normalizer = 0.0
-        if self.gives_logits or options.renormalize:
-            normalizer = log_normalizer(values, best, tokens)
+        normalizer = log_normalizer(values, best, tokens) if normalizes else 0.0
         best -= normalizer
         if self.rules or options.samples:  # All log-probabilities are needed.
-            log_probs = values - normalizer
+            log_probs = tf.nn.log_softmax(values) if normalizes else values
             for rule in self.rules:
                 log_probs = rule(log_probs, rows.tokens, rows.index)
             best, tokens = top_k(log_probs, width)
