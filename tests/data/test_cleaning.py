@@ -3,9 +3,10 @@ import json
 import numpy as np
 import pytest
 
-from keras_mt.data import CorpusError, cleaning, corpus, load_corpus
+from keras_mt.data import cleaning, corpus, load_corpus
 from keras_mt.data.cleaning import Cleaning, clean
 from keras_mt.data.cleaning_rules import rule_names
+from keras_mt.errors import CorpusError
 
 # The rule that drops a pair, and the pair.
 ROWS = [

@@ -9,8 +9,9 @@ from backports import zstd
 from hypothesis import given
 from hypothesis import strategies as st
 
-from keras_mt.data import CorpusError, load_corpus, phrasebook
+from keras_mt.data import load_corpus, phrasebook
 from keras_mt.data.corpus import has_split
+from keras_mt.errors import CorpusError
 
 ENGLISH = ["A dog.", "Two\u2028cats\x0b!", "  spaces  inside  ", "Ünïcode 😀"]
 GERMAN = ["Ein Hund.", "Zwei\x85Katzen!", "Leer\u00a0zeichen", "Straße"]

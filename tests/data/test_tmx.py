@@ -6,9 +6,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from keras_mt.data import CorpusError, load_corpus
+from keras_mt.data import load_corpus
 from keras_mt.data.corpus import has_split, open_corpus
 from keras_mt.data.tmx import tmx_pairs
+from keras_mt.errors import CorpusError
 
 HEAD = (
     '<?xml version="1.0"?>\n<!DOCTYPE tmx SYSTEM "tmx14.dtd">\n<tmx version="1.4"><header/><body>'
