@@ -78,7 +78,7 @@ def test_translation_goes_on_where_it_was(distil, small, tmp_path, monkeypatch):
         distil.filter_(tmp_path / "parts", tmp_path / "x.tsv", 1.0, 2.0)
     for name, other in {
         "another `beam_size`": {"beam_size": 3},
-        "another part_lines": {"beam_size": 2, "part_lines": 9},
+        "another `part_lines`": {"beam_size": 2, "part_lines": 9},
         "another corpus": {"beam_size": 2, "data": "phrasebook"},
     }.items():
         with pytest.raises(ValueError, match=f"{name}: give"):

@@ -112,8 +112,9 @@ def translate_files(
             f"{error.filename} cannot be written: {error.strerror}. Make space, and give the same "
             "command again: what is done is kept."
         ) from error
-    with contextlib.suppress(OSError):  # It is not empty.
-        (output / _PARTS).rmdir()
+    finally:
+        with contextlib.suppress(OSError):  # It is not empty.
+            (output / _PARTS).rmdir()
     return report
 
 
