@@ -110,7 +110,7 @@ def test_the_warm_up_requests_replay(session, warm_up_logs):
                 best = tf.make_ndarray(proto).reshape(size, -1)[:, 0]
                 assert (best > -1e9).all()
             if name == "target_lengths":
-                assert (tf.make_ndarray(proto) > 1).all()
+                assert (tf.make_ndarray(proto)[:, 0] > 1).all()  # Of the best, or the one given.
     assert seen == {(name, size) for name in SIGNATURES for size in (1, 8, 64)}
 
 
