@@ -45,7 +45,8 @@ def on_lists(function: Callable[..., dict[str, tf.Tensor]]) -> Callable[..., dic
 class TranslationGraph:
     """Functions of string tensors, to be traced by `tf.function`: `translate`, `align`, `score`.
 
-    In texts, no sentence ends at U+0003 before white space.
+    In texts, no sentence ends at U+0003 before white space; and for models that read terms, one may
+    stand behind its word, between U+0001 and U+0002.
 
     If the tokenizer has languages, each takes the codes of source and target, strings `[batch]`, ""
     for the default; `codes` has those that are allowed on each side. Each returns `refused`,
