@@ -109,17 +109,20 @@ def pytest_runtest_setup(item):
 def quick():
     """What saves a third of the tests' time, and changes no result.
 
-    Looking for garbage seldom, and not in what was imported: tracing makes much of it. And
-    TensorFlow runs graphs as they are traced, since most are run once, and optimizing takes longer;
-    test_production.py holds these graphs to those that users have.
+    Looking for garbage seldom, and not in what was imported: tracing makes much of it. Calls of
+    Keras and TensorFlow are not wrapped to shorten tracebacks. And TensorFlow runs graphs as they
+    are traced, since most are run once, and optimizing takes longer; test_production.py holds these
+    graphs to those that users have.
     """
-    import keras  # noqa: F401 - for what it imports to be there, and be frozen
+    import keras
 
+    keras.config.disable_traceback_filtering()
     gc.freeze()
     gc.set_threshold(50_000, 10, 2)
     if BACKEND == "tensorflow":
         import tensorflow as tf
 
+        tf.debugging.disable_traceback_filtering()
         tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": True})
 
 
@@ -288,8 +291,13 @@ def sources(corpus):
 def export_once(request, tmp_path_factory):
     """A function that gives the version folder of an export of `translator`, one for all workers.
 
-    Called as `export_once(name, **options)`.
+    Called as `export_once(name, **options)`. Whoever reads one has the session of who read it
+    before, whose first run takes seconds.
     """
+    from keras_mt.translation import sessions
+
+    made, anew = set(), sessions.SavedModel
+    cached = functools.cache(anew)
     shared = tmp_path_factory.getbasetemp()
     if "PYTEST_XDIST_WORKER" in os.environ:
         shared = shared.parent
@@ -301,9 +309,16 @@ def export_once(request, tmp_path_factory):
             if not directory.exists():
                 translator = request.getfixturevalue("translator")
                 translator.export(directory, card={"license": "Apache-2.0"}, **options)
+        made.add(directory.resolve())
         return directory
 
-    return export
+    def opened(version):
+        version = version.resolve()
+        return (cached if version in made else anew)(version)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sessions, "SavedModel", opened)
+        yield export
 
 
 @pytest.fixture(scope="session")

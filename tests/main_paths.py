@@ -27,7 +27,7 @@ def trained_and_translated(run, corpus, output, texts):
         "learning_rate": 3e-4,
     }
     train(corpus, "pt", "en", output, init=run, report=lambda _: None, **options)
-    translator = Translator.load(output, beam_size=2, max_length=20)
+    translator = Translator.load(output, beam_size=2, max_length=12)
     (scored,) = translator.score(texts[:1], ["The book is on the table."])
     return translator, {
         "log": RunFolder(output).read_log(),

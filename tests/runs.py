@@ -50,7 +50,7 @@ def start(python, corpus, output, devices=1, kill_at=0, config=None, **options):
     """Starts process.py, which trains, in a process of its own; gives that."""
     arguments = {
         "data": str(corpus), "source": "pt", "target": "en", "output": str(output),
-        "preset": "micro", "vocab_size": 500, "warmup_steps": 20, "batch_tokens": 512,
+        "preset": "micro", "vocab_size": 500, "warmup_steps": 20, "batch_tokens": 2048,
         "max_length": 64, **options,
     }  # fmt: skip
     # On all threads, as users train.

@@ -54,7 +54,7 @@ def test_each_system_has_its_best_layout(decode, tmp_path):
     )
     commands = {
         name: [sys.executable, str(script), *map(str, seconds)]
-        for name, seconds in {"a": (0.2, 0.2), "b": (0.2, 0.9), "c": (1.0, 3.0)}.items()
+        for name, seconds in {"a": (0.1, 0.1), "b": (0.1, 0.45), "c": (0.5, 1.5)}.items()
     }
     results = decode.harness.take_turns(
         commands, 2, {"2x1": (2, 1), "1": (1, 1)}, apart=["b"],

@@ -13,7 +13,7 @@ from keras_mt import Transformer, Translator
 from keras_mt.convert.ctranslate2 import to_ctranslate2
 from keras_mt.data import phrasebook
 
-pytestmark = pytest.mark.long
+pytestmark = [pytest.mark.long, pytest.mark.usefixtures("eager")]
 
 ctranslate2 = needed("ctranslate2")
 EXHAUSTIVE = pytest.mark.exhaustive

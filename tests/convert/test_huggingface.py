@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from command import keras_mt
-from runs import assert_same_weights, weights
+from runs import assert_same_weights
 from safetensors.numpy import save_file
 
 from keras_mt import Translator
@@ -144,7 +144,7 @@ def test_a_mark_holds_for_all_sentences_of_a_line(eager, imported):
 @pytest.mark.long
 @pytest.mark.parametrize(
     ("name", "number"),
-    [("marian_apart", 12), *(pytest.param(name, 300, marks=EXHAUSTIVE) for name in NAMES)],
+    [("marian_apart", 6), *(pytest.param(name, 300, marks=EXHAUSTIVE) for name in NAMES)],
 )
 def test_all_translations_are_those_of_transformers(
     eager, golden, name, number, tmp_path, signatures_alone
@@ -160,6 +160,8 @@ def test_all_translations_are_those_of_transformers(
             continue  # With one beam transformers penalises repetitions by logits.
         translator = Translator.load(run, **options)
         found = check_search(translator, golden, name, how, number)
+    if number == 6:
+        return  # test_marian.py exports an import too.
     # Of plain TensorFlow, in batches of its own.
     signatures_alone("serving_default")
     translator.export(tmp_path / "exported" / "1")
@@ -210,20 +212,6 @@ def test_the_languages_of_an_import_are_those_of_every_command(golden, corpus, t
     assert not languages.keys() & run.config.generation.keys()
     data = ["--data", corpus, "--source", "pt", "--target", "en"]
     keras_mt("shortlist", run.path, tmp_path / "list", *data)
-
-
-@pytest.mark.long
-@pytest.mark.usefixtures("bare_end")
-def test_an_imported_model_is_trained_on(eager, golden, corpus, tmp_path):
-    run, tuned = tmp_path / "run", tmp_path / "tuned"
-    import_model(golden / "marian", run)
-    keras_mt(
-        "train", "--init", run, "--data", corpus, "--source", "pt", "--target", "en",
-        "--output", tuned, "--steps", 2, "--batch-tokens", 500, "--max-length", 60,
-        "--warmup-steps", 4,
-    )  # fmt: skip
-    changed = [(a != b).any() for a, b in zip(weights(run), weights(tuned), strict=True)]
-    assert sum(changed) > 50
 
 
 def test_tf_model_h5_alone_is_refused_with_what_to_do(copied):

@@ -16,7 +16,7 @@ from keras_mt.convert.litert import to_litert
 from keras_mt.data import phrasebook
 from keras_mt.models import ARCHITECTURES
 
-pytestmark = pytest.mark.long
+pytestmark = [pytest.mark.long, pytest.mark.usefixtures("eager")]
 
 Interpreter = needed("ai_edge_litert.interpreter").Interpreter
 

@@ -333,7 +333,7 @@ def test_damaged_weights_are_named(exported, tmp_path, part):
         translator.hypotheses(["O livro."])
 
 
-def test_threads_that_ask_at_once_share_a_session(exported, monkeypatch):
+def test_threads_that_ask_at_once_share_a_session(exported, tmp_path, monkeypatch):
     made, read = [], sessions._import
 
     def slow(version, names):
@@ -342,7 +342,8 @@ def test_threads_that_ask_at_once_share_a_session(exported, monkeypatch):
         return read(version, names)
 
     monkeypatch.setattr(sessions, "_import", slow)
-    names, saved_model = ["serving_default"] * 4, sessions.SavedModel(exported)
+    names = ["serving_default"] * 4
+    saved_model = sessions.SavedModel(shutil.copytree(exported, tmp_path / "1"))
     with ThreadPoolExecutor(4) as threads:
         found = set(threads.map(saved_model._session, names))
     assert len(found) == len(made) == 1
@@ -364,21 +365,20 @@ def test_columns_of_unlike_length_are_refused(functions):
 
 
 @pytest.mark.long
-def test_a_sampling_export_is_seeded(eager, run_dir, load, sources, tmp_path, signatures_alone):
-    signatures_alone("serving_default", "greedy")
+def test_a_sampling_export_is_seeded(eager, run_dir, load, sources, tmp_path):
     options = {"n_best": 3, "temperature": 1.5, "top_k": 20, "top_p": 0.9, "max_length": 12}
     translator = Translator.load(run_dir, seed=4, **options)
-    translator.export(tmp_path / "1")
+    translator.export(tmp_path / "1", signatures=["serving_default"])
     sampled = [[h.text for h in found] for found in translator.hypotheses(sources)]
     exported = ExportedTranslator(tmp_path / "1")
     assert exported.card["options"]["seed"] == 4
     assert [[h.text for h in found] for found in exported.hypotheses(sources)] == sampled
     other = Translator.load(run_dir, seed=5, **options)
     assert [[h.text for h in found] for found in other.hypotheses(sources)] != sampled
-    greedy = signatures_of(tmp_path / "1")["greedy"](text=tf.constant(sources))[
-        "translations"
-    ].numpy()
-    expected = load(beam_size=1, max_length=12)(sources)
+    predictor = Predictor(translator.models)
+    functions = export_module._signatures(translator, predictor, False, False, None)
+    greedy = run(functions["greedy"], text=sources[:4])["translations"]
+    expected = load(beam_size=1, max_length=12)(sources[:4])
     assert [text.decode() for text in greedy[:, 0]] == expected
 
 

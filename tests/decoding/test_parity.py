@@ -111,8 +111,9 @@ def test_the_same_sequences_and_scores_as_transformers(golden, model, penalty):
 
 STOPPING = load("stopping.npz")
 CASES = json.loads(str(STOPPING["cases"]))
-# Each rule, the forced tokens and the patience once; the others are left to the long tests.
+# Each rule, the forced tokens and the patience once; the others are left to the exhaustive ones.
 QUICK = {0, 4, 5, 8, 12, 13, 14, 17}
+EXHAUSTIVE = [pytest.mark.long, pytest.mark.exhaustive]
 
 
 @pytest.fixture(scope="module")
@@ -122,7 +123,7 @@ def random_model():
 
 @pytest.mark.parametrize(
     "case",
-    [pytest.param(i, marks=[] if i in QUICK else pytest.mark.long) for i in range(len(CASES))],
+    [pytest.param(i, marks=[] if i in QUICK else EXHAUSTIVE) for i in range(len(CASES))],
 )
 def test_a_search_stops_where_its_peer_does(random_model, case):
     options, sources = dict(CASES[case]), STOPPING["sources"].astype("int32")

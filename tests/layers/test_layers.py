@@ -69,14 +69,23 @@ CASES = {
     "SSRU": ({}, [states()]),
 }
 every_layer = pytest.mark.parametrize("name", CASES)
-# For what takes long: one layer of each family, and the others in the long tests.
+# For what takes long: one layer of each family; the other classes in the long tests, and variants
+# of them in the exhaustive ones.
 FAMILIES = {
     "PositionalEmbedding", "MultiHeadAttention", "FeedForward", "MixtureOfExperts", "DecoderBlock",
     "SSRU",
 }  # fmt: skip
-every_family = pytest.mark.parametrize(
-    "name", [pytest.param(n, marks=[] if n in FAMILIES else pytest.mark.long) for n in CASES]
-)
+EXHAUSTIVE = [pytest.mark.long, pytest.mark.exhaustive]
+
+
+def by_family(names):
+    def marks(name):
+        return [] if name in FAMILIES else EXHAUSTIVE if "," in name else [pytest.mark.long]
+
+    return pytest.mark.parametrize("name", [pytest.param(n, marks=marks(n)) for n in names])
+
+
+every_family = by_family(CASES)
 
 
 def make(name, **kwargs):
@@ -117,9 +126,7 @@ def test_every_public_layer_is_a_case():
 
 
 @every_layer
-@pytest.mark.parametrize(
-    "dropout", [0.3, pytest.param(0.0, marks=[pytest.mark.long, pytest.mark.exhaustive])]
-)
+@pytest.mark.parametrize("dropout", [0.3, pytest.param(0.0, marks=EXHAUSTIVE)])
 def test_config_and_weights_round_trip_through_a_file(name, dropout, tmp_path):
     layer, inputs = make(name, dropout=dropout)
     model = functional(layer, inputs)
@@ -233,7 +240,7 @@ def test_an_explicit_mask_of_the_first_of_two_inputs_is_not_carried_on(name, arg
 @every_family
 @pytest.mark.parametrize(
     "policy",
-    ["float32", "mixed_float16", pytest.param("mixed_bfloat16", marks=pytest.mark.long)],
+    ["float32", "mixed_float16", pytest.param("mixed_bfloat16", marks=EXHAUSTIVE)],
 )
 def test_gradients_reach_every_weight_under_fit(name, policy):
     layer, inputs = make(name, dropout=0.1, dtype=policy)

@@ -9,7 +9,7 @@ from backends import gradients, numpy
 from conftest import BACKEND
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
-from test_layers import BATCH, CASES, FAMILIES, LENGTH, every_family, make
+from test_layers import BATCH, CASES, LENGTH, by_family, every_family, make
 
 # Layers whose positions see those after them, and layers to which the order of positions matters.
 LOOK_AHEAD = {"EncoderBlock"}
@@ -17,11 +17,7 @@ IN_ORDER = {"PositionalEmbedding", "CausalSelfAttention", "DecoderBlock", "SSRU"
 
 
 def rows(condition):
-    """Of each family one layer, and the others in the long tests."""
-    names = filter(condition, CASES)
-    return pytest.mark.parametrize(
-        "name", [pytest.param(n, marks=[] if n in FAMILIES else pytest.mark.long) for n in names]
-    )
+    return by_family(filter(condition, CASES))
 
 
 def looks_ahead(name):

@@ -85,14 +85,15 @@ def small(name, **options):
     return model
 
 
-# Variants of others, left to the long tests.
-LONG = "recurrences", "unequal sides", "lstm", "gpt2", "sinusoidal", "no positions"
+# Variants of others, left to the long tests or to the exhaustive ones.
+LONG, EXHAUSTIVE = [pytest.mark.long], [pytest.mark.long, pytest.mark.exhaustive]
+MARKS = {
+    "recurrences": LONG, "unequal sides": LONG, "lstm": LONG, "gpt2": LONG,
+    "sinusoidal": EXHAUSTIVE, "no positions": EXHAUSTIVE,
+}  # fmt: skip
 
 
-@pytest.fixture(
-    scope="module",
-    params=[pytest.param(n, marks=[pytest.mark.long] * (n in LONG)) for n in EXAMPLES],
-)
+@pytest.fixture(scope="module", params=[pytest.param(n, marks=MARKS.get(n, [])) for n in EXAMPLES])
 def model(request):
     """One that no test changes."""
     name, options = EXAMPLES[request.param]
@@ -164,7 +165,7 @@ def test_it_survives_a_file_and_is_copied_for_inference(model, tmp_path):
     "policy",
     [
         "mixed_bfloat16",
-        pytest.param("mixed_float16", marks=[pytest.mark.long, pytest.mark.exhaustive]),
+        pytest.param("mixed_float16", marks=EXHAUSTIVE),
     ],
 )
 @pytest.mark.parametrize("name", ARCHITECTURES)

@@ -2,9 +2,10 @@
 
 usage: process.py ARGUMENTS DEVICES KILL_AT
 
-ARGUMENTS are those of `train`, as JSON. Each step is printed. The process kills itself after step
-KILL_AT; with a minus sign, while it writes that step's checkpoint; with 0, never. A worker of a
-cluster also writes the weights that it ended with, to OUTPUT.WORKER.npz.
+ARGUMENTS are those of `train`, as JSON, and `eager`, to run op by op. Each step is printed. The
+process kills itself after step KILL_AT; with a minus sign, while it writes that step's checkpoint;
+with 0, never. A worker of a cluster also writes the weights that it ended with, to
+OUTPUT.WORKER.npz.
 """
 
 import json
@@ -30,6 +31,7 @@ PRESETS["micro"] = {
 if __name__ == "__main__":
     arguments = json.loads(sys.argv[1])
     devices, kill_at = map(int, sys.argv[2:])
+    tf.config.run_functions_eagerly(arguments.pop("eager", False))
     if devices > 1:
         cpu = tf.config.list_physical_devices("CPU")[0]
         tf.config.set_logical_device_configuration(

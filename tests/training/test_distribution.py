@@ -19,7 +19,7 @@ from keras_mt.run_folder import RunFolder
 from keras_mt.training import corpora, distribution, train
 
 # As in runs.start.
-SMALL = {"vocab-size": 500, "warmup-steps": 20, "batch-tokens": 512, "max-length": 64}
+SMALL = {"vocab-size": 500, "warmup-steps": 20, "batch-tokens": 2048, "max-length": 64}
 MICRO = {"num_layers": 1, "d_model": 64, "num_heads": 2, "d_ff": 64}  # That of process.py.
 BY_ANOTHER_PYTHON = """
 import runpy, sys
@@ -77,14 +77,14 @@ def assert_same_to_rounding(run_dir, other):
 def one(python_command, corpus, tmp_path_factory):
     """The run of one process without dropout, which draws other numbers on each replica."""
     output = tmp_path_factory.mktemp("one") / "run"
-    finish(start(python_command, corpus, output, dropout=0.0, steps=26))
+    finish(start(python_command, corpus, output, dropout=0.0, steps=8))
     return output
 
 
 @pytest.mark.long
 @pytest.mark.exhaustive
 def test_two_devices_train_as_one(python_command, corpus, one, tmp_path):
-    options = {"devices": 2, "dropout": 0.0, "steps": 26}
+    options = {"devices": 2, "dropout": 0.0, "steps": 8}
     finish(start(python_command, corpus, tmp_path / "run", **options))
     assert_same_to_rounding(tmp_path / "run", one)
 
@@ -139,8 +139,7 @@ def test_two_workers_train_as_one_and_only_the_chief_writes(
     arguments = [
         python, ROOT / "examples/cluster/local.py", 2, "--data", corpus, "--source", "pt",
         "--target", "en", "--output", tmp_path / "run", "--dropout", 0, "--bleu-freq", 1,
-        "--steps", 26,
-        "--preset", "tiny",
+        "--steps", 8, "--preset", "tiny",
         *(f"--{name}={value}" for name, value in SMALL.items()),
         *(f"--set={name}={value}" for name, value in MICRO.items()),
     ]  # fmt: skip
@@ -150,7 +149,7 @@ def test_two_workers_train_as_one_and_only_the_chief_writes(
     )  # fmt: skip
     assert result.returncode == 0, result.stderr
     assert_same_to_rounding(tmp_path / "run", one)
-    for once in ("finished at step 26", "21/21 - ", "5/5 - "):
+    for once in ("finished at step 8", "6/6 - ", "2/2 - "):
         assert result.stdout.count(once) == 1, result.stdout
     rows = log_rows(tmp_path / "run")
     assert [row["event"] for row in rows].count("started") == 1

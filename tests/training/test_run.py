@@ -113,28 +113,28 @@ def test_the_last_checkpoints_are_averaged(trained):
 
 
 # Steps to be killed at, below 0 while the checkpoint of that step is written: where it goes on.
-KILLS = {7: 6, 12: 12, 19: 18, 22: 22, -26: 24, 27: 26}
+KILLS = {3: 2, 4: 4, 5: 4, 7: 6, -10: 8, 11: 10}
 
 
 @pytest.mark.long
 @pytest.mark.parametrize(
-    "kills", [[19, -26], pytest.param([*KILLS], marks=pytest.mark.exhaustive)], ids=len
+    "kills", [[5, -10], pytest.param([*KILLS], marks=pytest.mark.exhaustive)], ids=len
 )
 def test_kills_change_nothing(python_command, corpus, tmp_path, kills):
     def trained(name, kill_at):
         """The status, the steps and the output of a process."""
-        options = {"steps": 28, "checkpoint_steps": 2, "weights": "average", "dropout": 0.1}
-        process = start(
-            python_command, corpus, tmp_path / name, kill_at=kill_at, subword_sampling=0.2,
-            **options,
-        )  # fmt: skip
+        options = {
+            "steps": 12, "checkpoint_steps": 2, "weights": "average", "dropout": 0.1,
+            "subword_sampling": 0.2, "eager": True,
+        }  # fmt: skip
+        process = start(python_command, corpus, tmp_path / name, kill_at=kill_at, **options)
         output = process.communicate()[0]
         steps = re.findall(r"^computed (\d+)$", output, re.MULTILINE)
         return process.returncode, [*map(int, steps)], output
 
-    # An epoch has 21 steps; of the checkpoints that are averaged the first is before its end.
+    # An epoch has 6 steps; of the checkpoints that are averaged the first is before its end.
     status, unbroken, _ = trained("unbroken", 0)
-    assert status == 0 and unbroken == list(range(1, 29))
+    assert status == 0 and unbroken == list(range(1, 13))
     computed = []
     for kill_at in kills:
         status, steps, _ = trained("broken", kill_at)
@@ -143,7 +143,7 @@ def test_kills_change_nothing(python_command, corpus, tmp_path, kills):
     status, steps, output = trained("broken", 0)
     assert status == 0 and f"resumed at step {KILLS[kills[-1]]}" in output
     computed += steps
-    assert {*computed} == {*unbroken} and len(computed) - 28 < 7
+    assert {*computed} == {*unbroken} and len(computed) - 12 < 7
     assert_same_weights(tmp_path / "unbroken", tmp_path / "broken")
     resumed = [row["step"] for row in log_rows(tmp_path / "broken") if row["event"] == "resumed"]
     assert resumed == [str(KILLS[kill]) for kill in kills]
@@ -179,7 +179,7 @@ def test_a_measurement_that_is_not_finite_is_not_the_best():
     assert best._best() == 2
 
 
-def test_a_checkpoint_that_cannot_be_read_is_passed_over(corpus, trained, copy):
+def test_a_checkpoint_that_cannot_be_read_is_passed_over(eager, corpus, trained, copy):
     data = copy / "checkpoints" / "step-60.data-00000-of-00001"
     data.write_bytes(data.read_bytes()[:-100])
     with open(copy / "log.csv", "a") as log:
@@ -190,7 +190,7 @@ def test_a_checkpoint_that_cannot_be_read_is_passed_over(corpus, trained, copy):
     assert any("resumed at step 58" in m for m in messages)  # In the middle of an epoch.
     events = [(row["step"], row["event"]) for row in log_rows(copy) if row["event"]]
     assert events == [("0", "started"), ("58", "resumed")]
-    assert_same_weights(copy, trained)
+    assert_same_weights(copy, trained, atol=1e-5)  # Op by op, it rounds otherwise.
 
 
 def test_a_loss_that_is_not_finite_stops_the_run(eager, corpus, tmp_path):
@@ -247,10 +247,10 @@ def test_mixed_precision_keeps_weights_and_model_in_float32(eager, brief_corpus,
 
 
 @pytest.mark.long
-def test_early_stopping_keeps_the_best_and_holds_when_called_again(brief_corpus, tmp_path):
+def test_early_stopping_keeps_the_best_and_holds_when_called_again(eager, brief_corpus, tmp_path):
     # The rate is far too high, so that it is soon no better.
     options = {
-        **SMALL, "epochs": 12, "learning_rate": 0.2, "warmup_steps": 6,
+        **SMALL, "epochs": 12, "learning_rate": 0.2, "warmup_steps": 2, "batch_tokens": 2048,
         "weights": "best", "early_stopping_patience": 2,
     }  # fmt: skip
     messages = []

@@ -198,6 +198,11 @@ def exported(export):
     return ExportedTranslator(export)
 
 
+@pytest.fixture(scope="module")
+def signatures(export):
+    return signatures_of(export)
+
+
 def test_an_export_is_the_eager_translator(exported, export, translator, pairs):
     for found, expected in zip(
         exported.hypotheses(TEXTS, **NAMED), translator.hypotheses(TEXTS, **NAMED), strict=True
@@ -225,8 +230,8 @@ def inputs(signature, **columns):
 
 
 @pytest.mark.parametrize("name", ["serving_default", "score", "align"])
-def test_in_every_signature_a_row_with_an_unknown_code_is_refused_alone(export, name):
-    signature = signatures_of(export)[name]
+def test_in_every_signature_a_row_with_an_unknown_code_is_refused_alone(signatures, name):
+    signature = signatures[name]
     columns = {
         "text": ["bad"] * (2 * len(UNKNOWN) + 2),
         "source_language": ["", *UNKNOWN[1:], *["yy"] * len(UNKNOWN), "", "yy"],

@@ -106,11 +106,11 @@ def test_a_translation_does_not_depend_on_its_batch(translator, sources):
         np.testing.assert_allclose([h.score for h in alone], [h.score for h in found], atol=1e-4)
 
 
-def test_a_batch_of_64_mixed_lengths_gives_what_each_gives_alone(translator, sources):
+def test_a_batch_of_64_mixed_lengths_gives_what_each_gives_alone(eager, load, sources):
+    translator = load(beam_size=3, n_best=2, max_length=8)
     texts = [" ".join(sources[i % len(sources)].split()[: 1 + i % 9]) for i in range(64)]
-    graph = translator.graph(Predictor(translator.models))  # All in one batch, in this order.
-    function = tf.function(graph.translate, input_signature=[tf.TensorSpec([None], tf.string)])
-    together = function(tf.constant(texts))
+    function = translator.graph(Predictor(translator.models)).translate
+    together = function(tf.constant(texts))  # All in one batch, in this order.
     for size in (1, 7, 33):
         part = function(tf.constant(texts[-size:]))
         assert part["translations"].numpy().tolist() == (
@@ -372,13 +372,13 @@ def test_the_unknown_token_is_never_generated(eager, translator, sources):
 
 
 def test_samples_of_similar_sentences_differ(eager, load):
-    nouns = ["livro", "gato", "carro", "jornal", "copo", "chapéu", "relógio", "sapato"]
+    nouns = ["livro", "gato", "carro", "jornal", "copo", "chapéu"]
     texts = [f"O {a} e o {b} de {n} anos." for a in nouns for b in nouns for n in range(3, 9)]
     found = load(temperature=2.0, max_length=1).hypotheses(texts, token_scores=True)
     first = [hypotheses[0].tokens[0][0] for hypotheses in found]
     again = load(temperature=2.0, max_length=1).hypotheses(texts[::-1], token_scores=True)
     assert [h[0].tokens[0][0] for h in again][::-1] == first
-    assert len(texts) == 384 and len(set(first)) > 60
+    assert len(texts) == 216 and len(set(first)) > 50
 
 
 def test_one_translator_is_called_from_eight_threads(translator, sources):
