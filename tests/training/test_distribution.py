@@ -1,5 +1,6 @@
 import json
 import os
+import re
 import shlex
 import signal
 import socket
@@ -77,14 +78,14 @@ def assert_same_to_rounding(run_dir, other):
 def one(python_command, corpus, tmp_path_factory):
     """The run of one process without dropout, which draws other numbers on each replica."""
     output = tmp_path_factory.mktemp("one") / "run"
-    finish(start(python_command, corpus, output, dropout=0.0, steps=8))
+    finish(start(python_command, corpus, output, dropout=0.0, steps=12))
     return output
 
 
 @pytest.mark.long
 @pytest.mark.exhaustive
 def test_two_devices_train_as_one(python_command, corpus, one, tmp_path):
-    options = {"devices": 2, "dropout": 0.0, "steps": 8}
+    options = {"devices": 2, "dropout": 0.0, "steps": 12}
     finish(start(python_command, corpus, tmp_path / "run", **options))
     assert_same_to_rounding(tmp_path / "run", one)
 
@@ -139,7 +140,7 @@ def test_two_workers_train_as_one_and_only_the_chief_writes(
     arguments = [
         python, ROOT / "examples/cluster/local.py", 2, "--data", corpus, "--source", "pt",
         "--target", "en", "--output", tmp_path / "run", "--dropout", 0, "--bleu-freq", 1,
-        "--steps", 8, "--preset", "tiny",
+        "--steps", 12, "--preset", "tiny",
         *(f"--{name}={value}" for name, value in SMALL.items()),
         *(f"--set={name}={value}" for name, value in MICRO.items()),
     ]  # fmt: skip
@@ -149,7 +150,9 @@ def test_two_workers_train_as_one_and_only_the_chief_writes(
     )  # fmt: skip
     assert result.returncode == 0, result.stderr
     assert_same_to_rounding(tmp_path / "run", one)
-    for once in ("finished at step 8", "6/6 - ", "2/2 - "):
+    epoch = int(re.search(r"(\d+) batches an epoch", result.stdout)[1])
+    rest = 12 - epoch
+    for once in ("finished at step 12", f"{epoch}/{epoch} - ", f"{rest}/{rest} - "):
         assert result.stdout.count(once) == 1, result.stdout
     rows = log_rows(tmp_path / "run")
     assert [row["event"] for row in rows].count("started") == 1

@@ -132,7 +132,7 @@ def test_kills_change_nothing(python_command, corpus, tmp_path, kills):
         steps = re.findall(r"^computed (\d+)$", output, re.MULTILINE)
         return process.returncode, [*map(int, steps)], output
 
-    # An epoch has 6 steps; of the checkpoints that are averaged the first is before its end.
+    # Of the checkpoints that are averaged the first is before the end of an epoch.
     status, unbroken, _ = trained("unbroken", 0)
     assert status == 0 and unbroken == list(range(1, 13))
     computed = []

@@ -378,7 +378,7 @@ def test_samples_of_similar_sentences_differ(eager, load):
     first = [hypotheses[0].tokens[0][0] for hypotheses in found]
     again = load(temperature=2.0, max_length=1).hypotheses(texts[::-1], token_scores=True)
     assert [h[0].tokens[0][0] for h in again][::-1] == first
-    assert len(texts) == 216 and len(set(first)) > 50
+    assert len(texts) == 216 and len(set(first)) > 40
 
 
 def test_one_translator_is_called_from_eight_threads(translator, sources):
