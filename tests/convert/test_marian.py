@@ -42,7 +42,7 @@ def models():
         *(pytest.param(n, marks=[pytest.mark.long, pytest.mark.exhaustive]) for n in EXHAUSTIVE),
     ],
 )
-def test_it_translates_as_marian_did(eager, name, golden, models, tmp_path):
+def test_it_translates_as_marian_did(name, golden, models, tmp_path):
     marian.write_kind(name, tmp_path / "folder", models)
     assert from_marian(tmp_path / "folder")(golden["sources"]) == golden[name]
 
