@@ -178,10 +178,6 @@ class RunFolder:
         folder = self.path / "tokenizer"
         return folder if folder.is_dir() else self.path / "tokenizer.model"
 
-    def chief_file(self, job: str) -> Path:
-        """The file in which a job's first worker tells the others why it stopped, or nothing."""
-        return self.path / f".chief.{job}"
-
     def check_finished(self) -> None:
         """Raises FileNotFoundError if a file is missing, InputError if the folder is an export."""
         if not self.model_file.exists() and find_saved_model(self.path):

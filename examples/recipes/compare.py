@@ -5,7 +5,7 @@ usage: python examples/recipes/compare.py CORPUS [ROW ...] [--processes N] [--dt
 
 CORPUS is a number of pairs, the first ones of multi30k_en_de in the folder that the environment
 variable KERAS_MT_DATA names, or en_fr, for all of multi30k_en_fr, or phrasebook. The baseline is
-what `keras_mt.training.recommend` says for that corpus; each row changes some of it, and is
+what `keras_mt.training.recipe.recommend` says for that corpus; each row changes some of it, and is
 trained with `minutes` on one core, so nothing else should run, but for as many processes as there
 are cores. A row that is in results/ is not trained again; an interrupted one resumes.
 """
@@ -150,15 +150,15 @@ def work(name, dtype, row, folder):
 
     from keras_mt import Translator
     from keras_mt.data import load_corpus
-    from keras_mt.training import recommend, train
-    from keras_mt.training.recipe import measure
+    from keras_mt.training import train
+    from keras_mt.training.recipe import measure, recommend
 
     folder = Path(folder)
     data, source, target = corpus_of(name, folder)
     run = folder / row.replace(" ", "_")
     pairs = load_corpus(data, source, target, "train").as_numpy_iterator()
-    recommended = recommend(*measure(pairs)).options
-    options = {n: x for n, x in recommended.items() if n not in ON_THE_WAY}
+    recommended = recommend(measure(pairs))
+    options = {n: x for n, (x, _) in recommended.items() if n not in ON_THE_WAY}
     options = changed(options | {"dtype": dtype, "weights": "last"}, ROWS[row])
     train(
         data,

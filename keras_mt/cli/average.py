@@ -18,7 +18,7 @@ def average(run_dir, output, last, architecture):
     \b
     keras-mt average runs/en_de runs/en_de_averaged --last 10
     """
-    from keras_mt.training import average_run
+    from keras_mt.training.checkpoints import average_run
 
     average_run(run_dir, output, last, architecture=architecture)
     click.echo(f"averaged {last} checkpoints into {output}")

@@ -343,9 +343,7 @@ class Batches:
             inputs["alignment"] = tf.TensorSpec((None, None, None), tf.bool)
         signature = (inputs, _IDS)
         batches = tf.data.Dataset.from_generator(generate, output_signature=signature)
-        batches = without_autotune(batches.prefetch(_PREFETCHED))
-        batches.max_length = self.max_length  # Which the `fit` of a `Seq2Seq` looks at.
-        return batches
+        return without_autotune(batches.prefetch(_PREFETCHED))
 
     def _batch(self, index, epoch, place, shard, count):
         rows = -(-len(index) // count)

@@ -22,12 +22,13 @@ def best_head(
     pairs: tf.data.Dataset,
     aligner: Aligner,
     languages: Sequence[str] = (),
-) -> tuple[tuple[int, int], float]:
+) -> tuple[tuple[int, int] | None, float]:
     """The cross-attention head, a layer and a number from 0, that agrees best with a word aligner.
 
-    Its agreement, returned too, is the share of the target tokens with a link whose greatest
-    attention is on a source token that they are linked to; the source's end does not count. Some
-    hundred pairs are enough. The model is a Transformer, or another with `attention_scores`.
+    None if no head agrees better than the mean of the last layer's. The agreement, returned too,
+    is the share of the target tokens with a link whose greatest attention is on a source token that
+    they are linked to; the source's end does not count. Some hundred pairs are enough. The model
+    is a Transformer, or another with `attention_scores`.
     """
     encoded = EncodedPairs([pairs], tokenizer, languages=[languages])
     # Pairs of similar lengths share a batch.
@@ -41,6 +42,8 @@ def best_head(
         inputs = [np.concatenate([[tokenizer.bos_id], target[:-1]]) for target in targets]
         scores = model.attention_scores(pad(sources), pad(inputs))["cross"]
         scores = np.stack([np.asarray(layer) for layer in scores])
+        mean = np.broadcast_to(scores[-1:].mean(axis=2, keepdims=True), scores[-1:].shape)
+        scores = np.concatenate([mean, scores])
         for i, (pair, source, target) in enumerate(zip(links, sources, targets, strict=True)):
             own = scores[:, i, :, : len(target), : len(source)]
             best = np.where(source == tokenizer.eos_id, -1.0, own).argmax(axis=-1)
@@ -51,4 +54,5 @@ def best_head(
     if not total:
         raise InputError("best_head needs pairs in which the aligner finds links.")
     layer, head = np.unravel_index(np.argmax(right), right.shape)
-    return (int(layer), int(head)), float(right[layer, head] / total)
+    found = (int(layer) - 1, int(head)) if layer else None
+    return found, float(right[layer, head] / total)

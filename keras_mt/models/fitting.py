@@ -1,4 +1,4 @@
-"""Additions to `fit`: R-Drop, a check of the length of sentences, several replicas."""
+"""Additions to `fit`: R-Drop and several replicas."""
 
 from typing import Any
 
@@ -11,24 +11,18 @@ from keras_mt.losses import SymmetricKLDivergence, token_weights
 class Fitting:
     """A mixin for Keras models from source and target to logits, with more of `fit`.
 
-    Only here are names touched that Keras calls private: `_aggregate_additional_loss`,
-    `_compile_loss` and `_maybe_symbolic_build`. `compile_for_translation` sets the attributes.
+    `compile_for_translation` sets the attributes. Private names: Keras's `_compile_loss`,
+    `_aggregate_additional_loss`, `_maybe_symbolic_build`; TensorFlow's `_in_multi_worker_mode`.
     """
 
     rdrop_weight: float = 0.0
     divergence: keras.losses.Loss = SymmetricKLDivergence()
 
     def fit(self, x: Any = None, *args: Any, **kwargs: Any) -> keras.callbacks.History:
-        """As `keras.Model.fit`, but refuses `keras_mt.data.Batches` longer than `max_length`."""
-        if self._check_length(x):  # The batches are shuffled already; else Keras warns.
+        """As `keras.Model.fit`, without its warning that a dataset is not shuffled anew."""
+        if hasattr(x, "element_spec"):
             kwargs.setdefault("shuffle", False)
-        self._check_length(kwargs.get("validation_data"))
         return super().fit(x, *args, **kwargs)
-
-    def evaluate(self, x: Any = None, *args: Any, **kwargs: Any) -> Any:
-        """As `keras.Model.evaluate`, but refuses `keras_mt.data.Batches` as `fit` does."""
-        self._check_length(x)
-        return super().evaluate(x, *args, **kwargs)
 
     def compute_loss(
         self,
@@ -78,19 +72,3 @@ class Fitting:
         if strategy is None or not strategy.extended._in_multi_worker_mode():
             return logs
         return {name: keras.ops.expand_dims(value, 0) for name, value in logs.items()}
-
-    def _check_length(self, batches):
-        longest = _longest(batches)
-        if longest > self.max_length:
-            raise ValueError(
-                f"The batches hold sentences of up to max_length={longest} tokens, and the model "
-                f"takes max_length={self.max_length}: give both the same max_length."
-            )
-        return longest
-
-
-def _longest(batches):
-    """The `max_length` of `keras_mt.data.Batches`, also where they were mapped or taken from."""
-    inputs = getattr(batches, "_inputs", None)  # What a tf.data.Dataset is made from.
-    before = inputs() if callable(inputs) else ()
-    return max([getattr(batches, "max_length", 0), *map(_longest, before)])

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from keras_mt.errors import InputError
-from keras_mt.options.fields import as_integer, documented, option, validate_all
+from keras_mt.options.fields import as_integer, option, validate_all
 from keras_mt.options.search import LanguageOptions
 
 _FITTED = "fitted to the corpus; the preset's, or init's"
@@ -15,23 +15,9 @@ _FITTED = "fitted to the corpus; the preset's, or init's"
 ENDS = ("epochs", "steps", "minutes")
 
 
-@documented
 @dataclasses.dataclass(frozen=True)
 class TrainingOptions(LanguageOptions):
-    """The options of training, besides the corpus, the languages and the folder.
-
-    Args:
-        {options}
-
-    Raises:
-        TypeError: If a name is not an option.
-        ValueError: If an option's value is invalid, or two options exclude each other.
-
-    Example:
-
-    >>> TrainingOptions(preset="base", epochs=3).epochs
-    3
-    """
+    """The options of training, besides the corpus, the languages and the folder."""
 
     corpus_weights: Sequence[int] | None = option(
         "How many times an epoch goes through each corpus, in the order of data.",
@@ -254,8 +240,9 @@ class TrainingOptions(LanguageOptions):
         return TrainingOptions(**values)
 
     def __post_init__(self) -> None:
-        if self.init is not None and self.model:
-            raise InputError("Give `init` or `model`, not both: init brings its own model.")
+        for name in ("model", "tokenizer"):
+            if self.init is not None and getattr(self, name):
+                raise InputError(f"Give `init` or `{name}`, not both: init brings its own {name}.")
         self._take_from_model()
         validate_all(self)
         if self.init is not None:  # The dataclass is frozen.
@@ -266,13 +253,21 @@ class TrainingOptions(LanguageOptions):
             raise InputError(
                 f"corpus_weights must be at least 1. Received: {list(self.corpus_weights)}"
             )
+        if None not in (self.batch_tokens, self.max_length) and self.batch_tokens < self.max_length:
+            raise InputError(
+                "batch_tokens must be at least max_length, since a batch holds at least one pair. "
+                f"Received: batch_tokens={self.batch_tokens}, max_length={self.max_length}"
+            )
+        if self.rdrop_weight and self.dropout == 0:
+            raise InputError(
+                "rdrop_weight needs `dropout`. "
+                f"Received: rdrop_weight={self.rdrop_weight}, dropout=0"
+            )
         if self.needs_links and self.subword_sampling is not None:
             raise InputError(
                 f"{'guided_alignment' if self.guided_alignment else 'terms'} does not go with "
                 "subword_sampling, whose pieces are others in each epoch: leave one of them out."
             )
-        if self.init is not None and self.tokenizer is not None:
-            raise InputError("Give `init` or `tokenizer`, not both: init brings its own tokenizer.")
         if self.lora_rank is not None and self.init is None:
             raise InputError(
                 "lora_rank needs `init`, the run whose model gets the adapters. "
@@ -289,7 +284,9 @@ class TrainingOptions(LanguageOptions):
         if not isinstance(self.model or {}, Mapping):
             raise InputError(f"model must be arguments by name, a dict. Received: {self.model!r}")
         model = dict(self.model or {})
-        for name in {"max_length", "dropout", "dtype"} & model.keys():
+        if "padding_id" in model:
+            raise InputError("padding_id is the tokenizer's: leave it out of `model`.")
+        for name in {"vocab_size", "max_length", "dropout", "dtype"} & model.keys():
             value, option_value = model.pop(name), getattr(self, name)
             if option_value not in (None, value):
                 raise InputError(

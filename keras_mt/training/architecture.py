@@ -45,32 +45,6 @@ def load_base(
     return Base(folder, folder.config, model, options.lora_rank and digest(model))
 
 
-def known_architecture(options: TrainingOptions, begun: RunConfig | None) -> type | None:
-    """The class to be trained, as far as options tell and those of the run that goes on.
-
-    None for that of `init`, and for a class that only a file names: files alone import nothing.
-    """
-    before = TrainingOptions() if begun is None else begun.options
-    name = options.architecture or before.architecture or "transformer"
-    from_file = options.architecture is None and ":" in name
-    if options.init is not None or before.init is not None or from_file:
-        return None
-    return find_architecture(name)
-
-
-def check_arguments(options: TrainingOptions, architecture: type) -> None:
-    """Refuses, before anything is read, arguments that the model does not have."""
-    preset_of(architecture, options.preset)
-    takes = _constructor_arguments(architecture)
-    given = [name for name in ("dropout", "dtype") if getattr(options, name) is not None]
-    for name in [*given, *(options.model or {})]:
-        if name in ("vocab_size", "padding_id"):
-            raise InputError(f"{name!r} is the tokenizer's: give vocab_size, or another tokenizer.")
-        if name not in takes:
-            known = ", ".join(map(repr, takes))
-            raise InputError(f"{architecture.__name__} has no argument {name!r}: it has {known}.")
-
-
 def preset_of(architecture: type, name: str | None) -> tuple[str | None, dict[str, Any]]:
     """The name of a preset of an architecture, its first one for None, and what it holds."""
     presets = getattr(architecture, "presets", {})
@@ -88,64 +62,46 @@ def make_model(
     given: str | type | None = None,
 ) -> keras.Model:
     """The model of a run; `given` is the user's `architecture`: files alone import nothing."""
+    options = config.options
     if base is not None:
-        return _copy(base, config.options)
-    architecture = _architecture(config.options, given)
+        return _copy(base, options)
+    if given is None and ":" in options.architecture:
+        raise InputError(
+            f"The run's model is a {options.architecture!r}, which is none of keras_mt's own: give "
+            "this class as `architecture`."
+        )
+    architecture = find_architecture(given or options.architecture)
     if config.model_config is None:
-        return _new(architecture, config.options, tokenizer.vocab_size, tokenizer.padding_id)
+        return _new(architecture, options, tokenizer)
     try:
         return ensure_built(architecture.from_config(config.model_config))
     except (TypeError, ValueError, KeyError) as error:
         raise InputError(f"config.json's model_config cannot be made: {error!r}") from error
 
 
-def check_model(config: RunConfig, base: Base | None, given: TrainingOptions) -> None:
-    """Refuses early, before anything is encoded or written, a model that `make_model` cannot make.
-
-    A new one is made to try out the arguments that were given, a copy if its limit is another.
-    """
-    options = config.options
-    if base is not None:
-        limit = base.model.get_config().get("max_length", options.max_length)
-        if limit != options.max_length:
-            _copy(base, options)
-        return
-    architecture = _architecture(options, given.architecture)
-    if config.model_config is not None or not (given.model or ":" in options.architecture):
-        return
+def _new(architecture, options, tokenizer):
+    takes = _constructor_arguments(architecture)
+    offered = {
+        "vocab_size": tokenizer.vocab_size,
+        "padding_id": tokenizer.padding_id,
+        "max_length": options.max_length,
+        "dtype": options.dtype,
+    }
+    arguments = preset_of(architecture, options.preset)[1]["model"] | {
+        name: value for name, value in offered.items() if name in takes
+    }
+    if options.dropout is not None:
+        arguments["dropout"] = options.dropout
+    arguments |= options.model or {}
     try:
-        _new(architecture, options, 300, 0)
+        if unknown := [name for name in arguments if name not in takes]:
+            raise TypeError(f"it has no argument {unknown[0]!r}")
+        return ensure_built(architecture(**arguments))
     except Exception as error:
         raise InputError(
             f"{architecture.__name__} cannot be made with {options.model or {}}: "
-            f"{str(error).rstrip('.')}. "
-            f"Its arguments are {', '.join(map(repr, _constructor_arguments(architecture)))}."
+            f"{str(error).rstrip('.')}. Its arguments are {', '.join(map(repr, takes))}."
         ) from error
-
-
-def _architecture(options, given):
-    """The class of a run's model, which the user gives (`given`) if it is none of keras_mt's."""
-    if given is None and ":" in options.architecture:
-        raise InputError(
-            f"The run's model is a {options.architecture!r}, which is none of keras_mt's own: give "
-            "this class as `architecture`."
-        )
-    return find_architecture(given or options.architecture)
-
-
-def _new(architecture, options, vocab_size, padding_id):
-    arguments = _arguments(architecture, options, vocab_size, padding_id)
-    return ensure_built(architecture(**arguments))
-
-
-def _arguments(architecture, options, vocab_size, padding_id):
-    """The arguments of an architecture's constructor."""
-    shared = {name: getattr(options, name) for name in _SHARED_ARGUMENTS}
-    shared |= {"vocab_size": vocab_size, "padding_id": padding_id}
-    takes = _constructor_arguments(architecture)
-    shared = {name: value for name, value in shared.items() if name in takes and value is not None}
-    _, preset = preset_of(architecture, options.preset)
-    return {**preset["model"], **shared, **(options.model or {})}
 
 
 def _constructor_arguments(architecture):

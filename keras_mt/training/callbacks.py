@@ -1,7 +1,5 @@
 """Keras callbacks of a run: its log, its best weights, and the scores of its translations."""
 
-import itertools
-import math
 import re
 import time
 from collections.abc import Iterable, Mapping
@@ -23,32 +21,6 @@ _ROW_STEPS = 50  # From one row of the log to the next.
 _WITHOUT_SPACES = re.compile("(zh|zho|cmn|ja|jpn|th|tha|lo|lao|km|khm|my|mya)([-_].*)?", re.I)
 
 
-class PairLosses(keras.callbacks.Callback):
-    """Adds the validation loss of each pair of languages to an epoch's logs: `val_loss_en-de`.
-
-    `steps` has the numbers of validation batches by pair. Callbacks that use the losses come after.
-    """
-
-    def __init__(self, steps: Mapping[str, int]):
-        super().__init__()
-        self._losses = {}
-        ends = itertools.accumulate(steps.values())
-        self._ends = {end: name for name, end in zip(steps, ends, strict=True) if steps[name]}
-
-    def on_test_begin(self, logs: Logs = None) -> None:
-        self._before, self._losses = (0.0, 0.0), {}
-
-    def on_test_batch_end(self, batch: int, logs: Logs = None) -> None:
-        if batch + 1 in self._ends:
-            now, before = _totals(self.model)["loss"], self._before
-            loss = (now[0] - before[0]) / max(now[1] - before[1], 1)
-            self._losses[f"val_loss_{self._ends[batch + 1]}"] = loss
-            self._before = now
-
-    def on_epoch_end(self, epoch: int, logs: Logs = None) -> None:
-        logs.update(self._losses)
-
-
 def bleu_tokenizer(languages: Iterable[str]) -> str:
     """sacreBLEU's tokenizer for text in these languages.
 
@@ -59,28 +31,16 @@ def bleu_tokenizer(languages: Iterable[str]) -> str:
 
 
 class TranslationScores(keras.callbacks.Callback):
-    """Adds `val_bleu` and `val_chrf` to an epoch's logs: sacreBLEU of beam-searched translations.
+    """Adds `val_bleu` and `val_chrf` to the logs of every so many epochs, by beam search.
 
-    Put it before the callbacks that use them, such as `keras.callbacks.EarlyStopping`.
-
-    Args:
-        translator: A `Translator` with the model that is trained.
-        pairs: `tf.data.Dataset` of pairs of strings, as `load_corpus` returns. For a model of
-            several languages a dict of such, as `{"en-de": pairs}`: then `val_bleu` and `val_chrf`
-            are means over these, which also have their own, `val_bleu_en-de` and so on.
-        every: Number of epochs from one measurement to the next.
-        tokenize: sacreBLEU's tokenizer; `"none"` for text that is tokenized already.
-
-    Example:
-
-    >>> scores = TranslationScores(translator, validation_pairs)  # doctest: +SKIP
-    >>> model.fit(batches.epoch(0), callbacks=[scores])  # doctest: +SKIP
+    `pairs` are datasets of strings by their languages, `{"en-de": pairs}`, each of which has scores
+    of its own too, or one by itself, `{"": pairs}`.
     """
 
     def __init__(
         self,
         translator: BaseTranslator,
-        pairs: tf.data.Dataset | Mapping[str, tf.data.Dataset],
+        pairs: Mapping[str, tf.data.Dataset],
         every: int = 1,
         tokenize: str = "13a",
     ):
@@ -88,24 +48,26 @@ class TranslationScores(keras.callbacks.Callback):
 
         super().__init__()
         self._sides = {}
-        for name, part in (pairs if isinstance(pairs, Mapping) else {"": pairs}).items():
+        for name, part in pairs.items():
             texts = [[text.decode("utf-8") for text in pair] for pair in part.as_numpy_iterator()]
             if not texts:
-                raise InputError("pairs must have at least one pair of texts. Received: none")
+                raise InputError("bleu_freq needs a validation split with at least one pair.")
             self._sides[name] = list(map(list, zip(*texts, strict=True)))
-        self.translator = translator
-        self.every = every
-        self._bleu, self._chrf = sacrebleu.BLEU(tokenize=tokenize), sacrebleu.CHRF()
+        self._translator, self._every = translator, every
+        self._metrics = {
+            "val_bleu": sacrebleu.BLEU(tokenize=tokenize),
+            "val_chrf": sacrebleu.CHRF(),
+        }
 
     def on_epoch_end(self, epoch: int, logs: Logs = None) -> None:
-        if (epoch + 1) % self.every:
+        if (epoch + 1) % self._every:
             return
-        scores = {"val_bleu": [], "val_chrf": []}
+        scores = {name: [] for name in self._metrics}
         for pair, (sources, references) in self._sides.items():
             codes = zip(("source_language", "target_language"), pair.split("-"), strict=False)
-            results = self.translator.hypotheses(sources, **(dict(codes) if pair else {}))
+            results = self._translator.hypotheses(sources, **(dict(codes) if pair else {}))
             translations = [hypotheses[0].text if hypotheses else "" for hypotheses in results]
-            for name, metric in (("val_bleu", self._bleu), ("val_chrf", self._chrf)):
+            for name, metric in self._metrics.items():
                 scores[name].append(metric.corpus_score(translations, [references]).score)
                 if pair:
                     logs[f"{name}_{pair}"] = scores[name][-1]
@@ -159,8 +121,7 @@ class KeepBest(keras.callbacks.Callback):
 class RunLog(keras.callbacks.Callback):
     """Writes `log.csv`: a row every 50 steps, one at the end of each epoch, and events.
 
-    A row has means since the row before: metrics over the tokens, losses as in Keras over the
-    batches. Of several workers the chief writes, but all read the metrics, which they share.
+    A row has means since the row before, after which the metrics are reset. The chief writes.
     """
 
     def __init__(
@@ -171,8 +132,8 @@ class RunLog(keras.callbacks.Callback):
         tensorboard: bool = False,
     ):
         super().__init__()
-        names = [f"{name}_{pair}" for pair in pairs if pair for name in ("loss", "bleu", "chrf")]
-        self._columns = [*LOG_COLUMNS, *(f"val_{name}" for name in names)]
+        scores = [f"val_{name}_{pair}" for pair in pairs if pair for name in ("bleu", "chrf")]
+        self._columns = [*LOG_COLUMNS, *scores]
         self._worker, self._folder = worker, worker.folder
         self._tensorboard, self._events = tensorboard, None
         self._checkpoints = checkpoints
@@ -195,40 +156,24 @@ class RunLog(keras.callbacks.Callback):
         self._write(step, event="resumed" if step else "started")
 
     def on_epoch_begin(self, epoch: int, logs: Logs = None) -> None:
-        self._epoch = epoch + 1
-        self._before, self._means, self._rate = {}, {}, None
+        self._epoch, self._rate = epoch + 1, {}
 
     def on_train_batch_end(self, batch: int, logs: Logs = None) -> None:
-        step = self._checkpoints.step
+        step, is_last = self._checkpoints.step, batch + 1 == self.params["steps"]
         if batch == 0:  # Keras traces the model in it: it does not count for the rate.
-            self._clock = time.monotonic(), _totals(self.model)
-        if step % _ROW_STEPS == 0:
-            self._write(step, self._since_the_row_before())
-        elif batch + 1 == self.params["steps"]:  # Validation resets the metrics.
-            self._means = self._since_the_row_before()
-        if self._rate:
-            logs["tokens/s"] = self._rate
+            self._clock = time.monotonic(), _tokens(self.model)
+        elif step % _ROW_STEPS == 0 or is_last:
+            then, before = self._clock
+            rate = (_tokens(self.model) - before) / (time.monotonic() - then)
+            self._rate = {"tokens_per_second": round(rate)}
+        logs.update(self._rate)
+        if step % _ROW_STEPS == 0 and not is_last:
+            self._write(step, logs)
+            self.model.reset_metrics()
+            self._clock = time.monotonic(), 0.0
 
     def on_epoch_end(self, epoch: int, logs: Logs = None) -> None:
-        validation = {name: value for name, value in logs.items() if name.startswith("val_")}
-        self._write(self._checkpoints.step, {**self._means, **validation})
-
-    def _since_the_row_before(self):
-        """Means and the rate, from the metrics' own sums."""
-        totals, (then, counted), now = _totals(self.model), self._clock, time.monotonic()
-        means = {}
-        for name, (total, count) in totals.items():
-            total_before, count_before = self._before.get(name, (0, 0))
-            if count > count_before:
-                means[name] = (total - total_before) / (count - count_before)
-        if "perplexity" in means:
-            means["perplexity"] = math.exp(means["perplexity"])
-        tokens = [x["token_accuracy"][1] for x in (counted, totals) if "token_accuracy" in x]
-        if len(tokens) == 2 and tokens[1] > tokens[0]:
-            self._rate = (tokens[1] - tokens[0]) / (now - then)
-            means["tokens_per_second"] = round(self._rate)
-        self._before, self._clock = totals, (now, totals)
-        return means
+        self._write(self._checkpoints.step, {**logs, **self._rate})
 
     def _write(self, step, values=None, event=""):
         if not self._worker.is_chief:
@@ -253,10 +198,7 @@ class RunLog(keras.callbacks.Callback):
         self._events.flush()
 
 
-def _totals(model):
-    """The sum and the count of each metric of the epoch; the accuracy counts tokens."""
-    return {
-        part.name: (float(part.total.numpy()), float(part.count.numpy()))
-        for metric in model.metrics
-        for part in getattr(metric, "metrics", [metric])
-    }
+def _tokens(model):
+    """The number of tokens since the metrics were reset, which the accuracy counts."""
+    metrics = (each for part in model.metrics for each in getattr(part, "metrics", [part]))
+    return float(next(each.count for each in metrics if each.name == "token_accuracy").numpy())

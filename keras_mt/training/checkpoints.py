@@ -11,7 +11,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_mt.errors import InputError
-from keras_mt.files import DISK_ERRORS, check_new, disk_errors, new_folder
+from keras_mt.files import check_new, new_folder
 from keras_mt.run_folder import RunFolder
 from keras_mt.training.architecture import load_base, make_model
 from keras_mt.training.distribution import Worker
@@ -40,7 +40,6 @@ class Checkpoints(keras.callbacks.Callback):
         others = [variable for variable in model.variables if id(variable) not in weights]
         self._weights = model.weights if adapters is None else adapters.weights
         variables = [*self._weights, *others, *model.optimizer.variables]
-        self._shapes = {_key(i): list(each.shape) for i, each in enumerate(variables)}
         self._step = tf.Variable(0, dtype=tf.int64)
         self._manager = tf.train.CheckpointManager(
             tf.train.Checkpoint(
@@ -66,12 +65,18 @@ class Checkpoints(keras.callbacks.Callback):
         """Restores the last checkpoint that is whole, if there is one; returns its step, or 0."""
         for path in reversed(self._manager.checkpoints):
             try:
-                self._check_fits(path)
                 self._manager.checkpoint.restore(path).assert_consumed()
-            except (tf.errors.OpError, IndexError, AssertionError) as error:
+            except (tf.errors.OpError, IndexError) as error:
                 why = _first_line(error)
                 self._worker.report(f"{path} is damaged ({why}): the one before is used")
                 continue
+            except (AssertionError, ValueError) as error:
+                raise InputError(
+                    f"{path} is whole, but its variables are not this run's: other versions of "
+                    "keras_mt or Keras wrote it (config.json says which). Go on with those, or "
+                    "begin a new run with its weights: `keras-mt average "
+                    f"{self._worker.folder} NEW_DIR --last 1`, then `--init NEW_DIR`."
+                ) from error
             self._saved = self.step
             return self.step
         if self._manager.checkpoints:
@@ -80,21 +85,6 @@ class Checkpoints(keras.callbacks.Callback):
                 "begin anew in another output folder."
             )
         return 0
-
-    def _check_fits(self, path):
-        """Refuses a checkpoint that is whole, but of other variables."""
-        found = tf.train.load_checkpoint(path).get_variable_to_shape_map()
-        found = {name: shape for name, shape in found.items() if name.startswith("variables/")}
-        if found == self._shapes:
-            return
-        what = f"{len(found)} variables, and this run has {len(self._shapes)}"
-        if len(found) == len(self._shapes):
-            what = "variables of other shapes than this run has"
-        raise InputError(
-            f"{path} is whole, but holds {what}: other versions of keras_mt or Keras wrote it "
-            "(config.json says which). Go on with those, or begin a new run with its weights: "
-            f"`keras-mt average {self._worker.folder} NEW_DIR --last 1`, then `--init NEW_DIR`."
-        )
 
     def on_train_batch_end(self, batch: int, logs: Logs = None) -> None:
         self._step.assign_add(1)
@@ -118,33 +108,22 @@ class Checkpoints(keras.callbacks.Callback):
                 raise self._not_finite(f"The weight {weight.path} is not finite")
         path = self._directory / f"step-{self.step}"
         try:
-            with disk_errors(path):
-                self._manager.save(checkpoint_number=self.step)
+            self._manager.save(checkpoint_number=self.step)
         except (tf.errors.OpError, OSError) as error:
-            full = getattr(error, "errno", None) in DISK_ERRORS
-            last, then = "There is no earlier checkpoint", "begins anew"
-            if self._saved:
-                last, then = f"The last good checkpoint is step {self._saved}", "goes on from it"
             raise OSError(
-                f"The checkpoint {path} could not be written: "
-                f"{error.strerror if full else _first_line(error)}. {last}. "
-                f"{'Free space on that disk' if full else 'Mend this'} and give the same command "
-                f"again: it {then}."
+                f"The checkpoint {path} could not be written: {_first_line(error)}. Free space on "
+                "that disk, or mend what else is wrong, and give the same command again: it goes "
+                "on from the checkpoint before, or begins anew."
             ) from error
         self._saved = self.step
         self._worker.report(f"checkpoint at step {self.step}")
 
     def _not_finite(self, what):
-        last, instead = "none", ""
-        if self._saved:
-            last = f"step {self._saved}, in {self._directory}"
-            instead = (
-                " To begin from that checkpoint: `keras-mt average RUN_DIR NEW_DIR --last 1`, then "
-                "`--init NEW_DIR`."
-            )
+        last = f"step {self._saved}, in {self._directory}" if self._saved else "none"
         return FloatingPointError(
             f"{what} at step {self.step}; the last good checkpoint: {last}. Train into another "
-            f"folder with a lower learning rate, a longer warm-up or clipped gradients.{instead}"
+            "folder with a lower learning rate, a longer warm-up or clipped gradients. To begin "
+            "from a checkpoint: `keras-mt average RUN_DIR NEW_DIR --last 1`, then `--init NEW_DIR`."
         )
 
 
@@ -154,8 +133,6 @@ def averaged(
     """The means of a model's weights over a folder's last checkpoints, with adapters merged."""
     state = tf.train.get_checkpoint_state(str(directory))
     paths = list(state.all_model_checkpoint_paths) if state else []
-    if not paths:
-        raise InputError(f"{directory} has no checkpoints to average.")
     if not 1 <= count <= len(paths):
         raise InputError(
             f"{directory} has {len(paths)} checkpoints, not {count}: average at least 1 and at "
@@ -164,7 +141,7 @@ def averaged(
     try:
         readers = [tf.train.load_checkpoint(path) for path in paths[-count:]]
         weights = model.weights if adapters is None else adapters.weights
-        names = [_key(i) for i in range(len(weights))]
+        names = [f"variables/{i}/.ATTRIBUTES/VARIABLE_VALUE" for i in range(len(weights))]
         if adapters is not None:
             return adapters.merged([[each.get_tensor(name) for name in names] for each in readers])
         return [np.mean([each.get_tensor(name) for each in readers], axis=0) for name in names]
@@ -184,30 +161,8 @@ def average_run(
 ) -> Path:
     """Makes a run folder whose model has the mean weights of another run's last checkpoints.
 
-    Args:
-        run_dir: The run folder; the run need not be at its end.
-        output: The new folder. It has no checkpoints: training goes on from it only as `init` of
-            another run.
-        last: Number of checkpoints.
-        dtype: Dtype of the weights that are written: "float32", or "bfloat16", half as large. What
-            loads the folder computes in float32 with either.
-        architecture: `MODULE:CLASS`, or the class, of a model that is none of keras_mt's own.
-
-    Returns:
-        The new folder's path.
-
-    Raises:
-        ValueError: If there are fewer checkpoints or one cannot be read, the model's class is not
-            known, or the weights under LoRA's adapters have changed.
-        FileNotFoundError: If `run_dir` is not a run folder with checkpoints.
-        FileExistsError: If the new folder exists already.
-
-    Reference:
-        Vaswani et al. 2017, Attention Is All You Need, section 6.1, with 5 checkpoints.
-
-    Example:
-
-    >>> average_run("runs/en_de", "runs/en_de_averaged", last=10)  # doctest: +SKIP
+    It has no checkpoints: training goes on from it only as `init` of another run. `dtype` is that
+    of the weights as written: "float32", or "bfloat16", half as large.
     """
     folder, output = RunFolder(run_dir), Path(output)
     check_new(output)
@@ -231,11 +186,6 @@ def average_run(
         run.write_config(dataclasses.replace(config, options=options))
         run.save_model(model, weights, dtype)
     return output
-
-
-def _key(i):
-    # The name of variable i in a checkpoint.
-    return f"variables/{i}/.ATTRIBUTES/VARIABLE_VALUE"
 
 
 def _first_line(error):

@@ -1,6 +1,5 @@
 """The corpora of a run: what was asked for, what one pass over them gives, and their batches."""
 
-import functools
 import itertools
 import os
 import re
@@ -15,7 +14,7 @@ from keras_mt.data.cleaning import Cleaning
 from keras_mt.data.cleaning_rules import rule_names
 from keras_mt.data.corpus import dataset_of, has_split, open_corpus
 from keras_mt.errors import CorpusError, InputError
-from keras_mt.options import TrainingOptions, check_language
+from keras_mt.options import TrainingOptions
 from keras_mt.run_folder import RunConfig, RunFolder
 from keras_mt.text import BaseTokenizer, Tokenizer
 from keras_mt.text.tokenizer import Reservoir
@@ -93,11 +92,9 @@ def read_corpora(request: RunConfig, worker: Worker, sampled: bool) -> Corpora:
     for data, *codes in request.directions:
         pairs, dataset = _training_pairs(data, *codes, request.options.clean, worker)
         training.append(dataset)
-        if (data, *sorted(codes)) in known:
-            continue
-        fresh = [samples.get(code) if (data, code) not in known else None for code in codes]
-        known |= {(data, *sorted(codes)), *((data, code) for code in codes)}
-        streams.append(_sampled(pairs, fresh, data))
+        if (text := (data, *sorted(codes))) not in known:
+            known.add(text)
+            streams.append(_sampled(pairs, [samples.get(code) for code in codes], data))
     statistics = measure(itertools.chain.from_iterable(streams))
     validation = {}
     for pair, direction in request.validated.items():
@@ -158,13 +155,7 @@ def existing_tokenizer(
     given = options.tokenizer
     if isinstance(given, (str, os.PathLike)):
         of_run = Path(given).is_dir()
-        path = RunFolder(given).tokenizer_path if of_run else Path(given)
-        if not path.exists():
-            raise FileNotFoundError(
-                f"There is no tokenizer at {path}: give a tokenizer.model, or a run folder that "
-                "has one."
-            )
-        given = RunFolder(given).load_tokenizer() if of_run else Tokenizer.load(path)
+        given = RunFolder(given).load_tokenizer() if of_run else Tokenizer.load(given)
     if folder.tokenizer_path.exists():
         tokenizer = folder.load_tokenizer(None if given is None else type(given))
         if given is not None and given.fingerprint != tokenizer.fingerprint:
@@ -213,19 +204,7 @@ def training_batches(
     config: RunConfig, corpora: Corpora, tokenizer: BaseTokenizer, worker: Worker
 ) -> Batches:
     """The batches of the training pairs, which are counted."""
-    options = config.options
-    if config.pairs is not None and not tokenizer.languages:
-        raise InputError(
-            "The tokenizer has no languages, which pairs need: leave tokenizer or init out, or "
-            "give those of a run for several languages."
-        )
-    for code in config.codes:
-        check_language("A language of pairs", code, tokenizer.languages)
-    languages = config.languages
-    if config.pairs is not None:
-        _, *sides = zip(*config.directions, strict=True)
-        languages = dict(zip(languages, map(list, sides), strict=True))
-    even = config.pairs is not None and not options.corpus_weights
+    options, pairs = config.options, config.pairs
     batches = Batches(
         corpora.training,
         tokenizer,
@@ -235,9 +214,9 @@ def training_batches(
         subword_sampling=options.subword_sampling,
         augment=options.augment,
         weights=options.corpus_weights,
-        temperature=_TEMPERATURE if even else 1.0,
+        temperature=1.0 if pairs is None or options.corpus_weights else _TEMPERATURE,
         directory=worker.temporary,
-        **languages,
+        **_languages(config, config.directions, tokenizer),
     )
     worker.report(f"train: {batches.counts}")
     if not batches.counts.batches:
@@ -245,53 +224,44 @@ def training_batches(
             f"{', '.join(dict.fromkeys(config.data))} has no pair of at most "
             f"max_length={options.max_length} tokens: raise max_length, or give another corpus."
         )
-    if config.pairs is not None:
-        times = zip(config.pairs, batches.times, strict=True)
+    if pairs is not None:
+        times = zip(pairs, batches.times, strict=True)
         worker.report("times in an epoch: " + ", ".join(f"{pair} {x:g}" for pair, x in times))
     return batches
 
 
 def validation_batches(
     config: RunConfig, corpora: Corpora, tokenizer: BaseTokenizer, worker: Worker
-) -> dict[str, Batches]:
-    """The batches of each validation split, by pair."""
-    options, validation = config.options, {}
-    for pair, pairs in corpora.validation.items():
-        languages = (
-            dict(zip(config.languages, pair.split("-"), strict=True)) if pair else config.languages
-        )
+) -> Batches | None:
+    """The batches of all validation splits, or None; refused where options need some."""
+    options, validation = config.options, None
+    if corpora.validation:
+        directions = [config.validated[pair] for pair in corpora.validation]
+        languages = _languages(config, directions, tokenizer)
         limits = options.batch_tokens, options.max_length
-        validation[pair] = Batches(pairs, tokenizer, *limits, **languages)
-        worker.report(f"{f'validation {pair}'.strip()}: {validation[pair].counts}")
-    needing = _needing_validation(options)
-    measured = any(part.counts.batches for part in validation.values())
-    if needing and not options.bleu_freq and not measured:
+        validation = Batches([*corpora.validation.values()], tokenizer, *limits, **languages)
+        worker.report(f"validation: {validation.counts}")
+    needing = ["weights=best"] if options.weights == "best" else []
+    needing += [n for n in ("early_stopping_patience", "bleu_freq") if getattr(options, n)]
+    if needing and not (validation and (validation.counts.batches or options.bleu_freq)):
+        data = ", ".join(dict.fromkeys(data for data, *_ in config.validated.values()))
         raise InputError(
-            f"{_validated_data(config)} has no pair of at most max_length={options.max_length} "
-            f"tokens in its validation split. It is needed by: {', '.join(needing)}."
+            f"{data} has no validation split with pairs of at most max_length={options.max_length} "
+            f"tokens. It is needed by: {', '.join(needing)}."
         )
     return validation
 
 
-def check_validation(config: RunConfig, corpora: Corpora) -> None:
-    """Refuses options that need a validation split where there is none."""
-    if (needing := _needing_validation(config.options)) and not corpora.validation:
+def _languages(config, directions, tokenizer):
+    """The languages of a multilingual model's texts: one for all, or those of each direction."""
+    if config.pairs is None:
+        return config.languages
+    if not tokenizer.languages:
         raise InputError(
-            f"{_validated_data(config)} has no validation split. It is needed by: "
-            f"{', '.join(needing)}."
+            "The tokenizer has no languages, which pairs need: leave tokenizer or init out, or "
+            "give those of a run for several languages."
         )
-
-
-def _needing_validation(options):
-    needing = ["weights=best"] if options.weights == "best" else []
-    return needing + [n for n in ("early_stopping_patience", "bleu_freq") if getattr(options, n)]
-
-
-def _validated_data(config):
-    return ", ".join(dict.fromkeys(data for data, *_ in config.validated.values()))
-
-
-def validation_epoch(validation: dict[str, Batches], shard: tuple) -> tf.data.Dataset:
-    """The batches of all validation splits, those of one after those of another."""
-    parts = [part.epoch(0, shard) for part in validation.values() if part.counts.batches]
-    return functools.reduce(tf.data.Dataset.concatenate, parts)
+    return {
+        "source_language": [source for _, source, _ in directions],
+        "target_language": [target for _, _, target in directions],
+    }

@@ -1,6 +1,6 @@
 """Attention that aligns: the links that a head is taught, or the head that has learned to."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import keras
@@ -21,15 +21,11 @@ _HEAD_PAIRS, _MEASURED = 20_000, 1000  # Those to learn, and to measure heads wi
 _CHUNK = 8192
 
 
-def check_has_head(options: TrainingOptions, architecture: type) -> None:
-    """Refuses a model without a head that could be taught."""
-    if options.needs_links and not hasattr(architecture, "guided_head"):
-        name = "guided_alignment" if options.guided_alignment else "terms"
-        raise InputError(f"{name} needs a Transformer. Received: a {architecture.__name__}")
-
-
 def set_up_model(options: TrainingOptions, model: keras.Model) -> None:
     """Sets the head to teach, unless the model has one, and that it learns to read terms."""
+    if options.needs_links and not hasattr(model, "guided_head"):
+        name = "guided_alignment" if options.guided_alignment else "terms"
+        raise InputError(f"{name} needs a Transformer. Received: a {type(model).__name__}")
     if options.guided_alignment and model.alignment_head is None:
         model.alignment_head = model.guided_head
     if options.terms:
@@ -53,41 +49,26 @@ def choose_head(
     model: keras.Model,
     weights: Sequence[np.ndarray],
     batches: Batches,
-    validation: Mapping[str, Batches],
+    validation: Batches | None,
     report: Callable[[str], Any],
 ) -> tuple[int, int] | None:
     """The head that aligns best; None if the model has one, or the last layer's mean is better."""
     if getattr(model, "guided_head", None) is None or model.alignment_head is not None:
         return None
-    measured = next(iter(validation.values()), batches)
+    measured = validation or batches
     languages = measured.languages[0] if measured.languages else ()
     pairs = measured.pairs[0].take(_MEASURED)
     try:
         aligner = _learned(batches, _HEAD_PAIRS)
         model = clone(model)  # Without adapters.
         model.set_weights(weights)
-        found = best_head(_MeanFirst(model), measured.tokenizer, pairs, aligner, languages)
-        (layer, head), share = found
+        head, share = best_head(model, measured.tokenizer, pairs, aligner, languages)
     except InputError as error:  # As of a corpus without links.
         report(f"no attention head is chosen to align: {error}")
         return None
-    if layer == 0:
-        report(f"attention: the mean of the last layer aligns best, {share:.1%} agreement")
-        return None
-    report(f"attention: head {head} of layer {layer - 1} aligns best, {share:.1%} agreement")
-    return layer - 1, head
-
-
-class _MeanFirst:
-    """A model's cross-attentions, after the mean of the last one's heads as a layer of its own."""
-
-    def __init__(self, model: keras.Model):
-        self.max_length, self._model = model.max_length, model
-
-    def attention_scores(self, source: np.ndarray, target: np.ndarray) -> dict:
-        cross = self._model.attention_scores(source, target)["cross"]
-        mean = np.mean(cross[-1], axis=1, keepdims=True)
-        return {"cross": [np.broadcast_to(mean, cross[-1].shape), *cross]}
+    name = "the mean of the last layer" if head is None else f"head {head[1]} of layer {head[0]}"
+    report(f"attention: {name} aligns best, {share:.1%} agreement")
+    return head
 
 
 def _learned(batches, limit):
@@ -98,7 +79,7 @@ def _learned(batches, limit):
     return Aligner.learn(*(batches.encoded.side(side, index) for side in (0, 1)))
 
 
-def _aligned(aligner, batches) -> Iterator[np.ndarray]:
+def _aligned(aligner, batches):
     """The links of the pairs that are trained on."""
     for index in np.split(batches.kept, range(_CHUNK, len(batches.kept), _CHUNK)):
         yield from aligner.align(*(batches.encoded.side(side, index) for side in (0, 1)))

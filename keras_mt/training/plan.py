@@ -4,7 +4,6 @@ import math
 import time
 
 import keras
-import tensorflow as tf
 
 from keras_mt.errors import InputError
 from keras_mt.options import TrainingOptions
@@ -132,8 +131,4 @@ class Stopwatch(keras.callbacks.Callback):
         """The mean time of a step, and over all workers: they come to the same number of steps."""
         first = min(_UNTIMED, self.count // 2)
         seconds = (self._times[-1] - self._times[first]) / max(self.count - 1 - first, 1)
-        if not self._worker.in_cluster:
-            return seconds
-        strategy = self._worker.strategy
-        value = strategy.run(lambda: tf.constant(seconds, tf.float64))
-        return float(strategy.reduce(tf.distribute.ReduceOp.MEAN, value, axis=None))
+        return self._worker.mean(seconds)

@@ -1,7 +1,6 @@
 """From what was asked for to the configuration of a run, in which all options are filled in."""
 
 import dataclasses
-from collections.abc import Mapping, Sequence
 
 from keras_mt.data import Batches
 from keras_mt.errors import InputError
@@ -11,7 +10,7 @@ from keras_mt.run_folder import RunConfig
 from keras_mt.training.architecture import Base, preset_of
 from keras_mt.training.corpora import Corpora
 from keras_mt.training.distribution import Worker
-from keras_mt.training.recipe import AVERAGED, fitted_options
+from keras_mt.training.recipe import fitted_options
 
 # What neither the user nor the recipe, the preset or the run to begin from says.
 DEFAULTS = {
@@ -46,42 +45,33 @@ def resolve(
     else that of the run to begin from (`base`), fitted to the corpora, or the preset's. Options
     that contradict each other or the folder's run are refused.
     """
-    given = request.options
-    architecture = given.architecture and architecture_name(given.architecture)
-    named = dataclasses.replace(given, architecture=architecture)
+    given, fitted, known = request.options, False, {}
+    given = dataclasses.replace(given, architecture=architecture_name(given.architecture))
     if begun is not None:
-        options = named.completed(vars(begun.options), DEFAULTS)
-        now = _as_read_again(dataclasses.replace(request, options=options))
-        if changes := begun.changes(now):
-            raise InputError(
-                f"{worker.folder} holds a run with other arguments: {', '.join(changes)}. Give it "
-                "the same ones to go on with it, or another output folder."
-            )
-        config = dataclasses.replace(begun, options=options)
-        if begun.fingerprints is None:  # It was stopped before its corpora were encoded.
-            config = dataclasses.replace(config, data=request.data, pairs=request.pairs)
+        defaults = vars(begun.options)
+    elif base is not None:
+        defaults = _options_of(base, given)
+        if base.config is not None:
+            known = {"generation": base.config.generation, "license": base.config.license}
+    elif fitted := _is_fitted(request.options):
+        defaults = fitted_options(given, corpora.statistics, bool(corpora.validation), worker)
     else:
-        fitted = _is_fitted(given)
-        if base is not None:
-            defaults = _options_of(base, named)
-        elif fitted:
-            validated = bool(corpora.validation)
-            defaults = fitted_options(given, corpora.statistics, validated, worker)
-        else:
-            defaults = _options_of_preset(given)
-        averaged = AVERAGED if given.minutes is not None else {}
-        options = named.completed(defaults, averaged, DEFAULTS)
-        config = dataclasses.replace(request, options=options, fitted=fitted)
-        if base is not None and base.config is not None:
-            known = {n: getattr(base.config, n) for n in ("generation", "license")}
-            config = dataclasses.replace(config, **known)
-    _check(config.options)
-    return _as_read_again(config)
-
-
-def _as_read_again(config):
-    """The configuration as config.json gives it back: tuples are lists there."""
-    return RunConfig.from_json(config.to_json())
+        architecture = find_architecture(request.options.architecture or "transformer")
+        preset, values = preset_of(architecture, given.preset)
+        dropout = values["model"].get("dropout")
+        defaults = {"preset": preset, "dropout": dropout, **values["training"]}
+    averaged = {} if given.minutes is None else {"weights": "average"}
+    options = given.completed(defaults, averaged, DEFAULTS)
+    config = dataclasses.replace(request, options=options, fitted=fitted, **known)
+    config = RunConfig.from_json(config.to_json())  # As it is read again: tuples are lists there.
+    if begun is None:
+        return config
+    if changes := begun.changes(config):
+        raise InputError(
+            f"{worker.folder} holds a run with other arguments: {', '.join(changes)}. Give it "
+            "the same ones to go on with it, or another output folder."
+        )
+    return dataclasses.replace(begun, options=config.options, data=config.data, pairs=config.pairs)
 
 
 def _is_fitted(given):
@@ -89,12 +79,6 @@ def _is_fitted(given):
     if given.init is not None or (given.preset is not None and given.minutes is None):
         return False
     return find_architecture(given.architecture or "transformer") is Transformer
-
-
-def _options_of_preset(given):
-    architecture = find_architecture(given.architecture or "transformer")
-    preset, values = preset_of(architecture, given.preset)
-    return {"preset": preset, "dropout": values["model"].get("dropout"), **values["training"]}
 
 
 def _options_of(base, given):
@@ -117,53 +101,36 @@ def _options_of(base, given):
     return values
 
 
-def _check(options):
-    if options.batch_tokens < options.max_length:
-        raise InputError(
-            "batch_tokens must be at least max_length, since a batch holds at least one pair. "
-            f"Received: batch_tokens={options.batch_tokens}, max_length={options.max_length}"
-        )
-    if options.rdrop_weight and options.dropout == 0:
-        raise InputError(
-            "rdrop_weight needs `dropout`. "
-            f"Received: rdrop_weight={options.rdrop_weight}, dropout=0"
-        )
-
-
 def with_fingerprints(
     config: RunConfig,
-    data: Sequence[str],
+    corpora: Corpora,
     base: Base | None,
     batches: Batches,
-    validation: Mapping[str, Batches],
+    validation: Batches | None,
 ) -> RunConfig:
-    """The configuration with hashes of what the run reads, which `data` names.
-
-    What has changed since the run began is refused.
-    """
-    found = {"corpora": [*batches.encoded.fingerprints]}
-    found["corpora"] += [part.encoded.fingerprints[0] for part in validation.values()]
+    """The configuration with hashes of what the run reads; what has changed is refused."""
+    prints = batches.encoded.fingerprints
+    if validation is not None:
+        prints = prints + validation.encoded.fingerprints
+    found, before = {"corpora": prints}, config.fingerprints
     if base is not None and base.digest is not None:
         found["init"] = base.digest
-    before = config.fingerprints
     if before is None:  # Of a run that begins, or was stopped before it had any.
         return dataclasses.replace(config, fingerprints=found)
     if "init" in found:
         base.check_unchanged(config)
-    if len(before["corpora"]) != len(found["corpora"]):
+    if len(before["corpora"]) != len(prints):
         raise InputError(
             f"The run began with {len(before['corpora'])} corpora, counting validation, and now "
-            f"there are {len(found['corpora'])}: give it the same data, or another output folder."
+            f"there are {len(prints)}: give it the same data, or another output folder."
         )
-    validated = (f"the validation split of {pair or data[0]}" for pair in validation)
-    pairs = zip(before["corpora"], found["corpora"], strict=True)
-    for name, (old, new) in zip([*data, *validated], pairs, strict=False):
+    validated = (f"the validation split of {pair or config.data[0]}" for pair in corpora.validation)
+    names = [*config.data, *validated]
+    for name, old, new in zip(names, before["corpora"], prints, strict=True):
         if old != new:
-            change = f"{old['pairs']:,} pairs before, {new['pairs']:,} now"
-            if old["pairs"] == new["pairs"]:
-                change = f"{new['pairs']:,} pairs as before, but others, or in another order"
             raise InputError(
-                f"{name} has changed since the run began: {change}. Give it the same data, or "
-                "another output folder."
+                f"{name} has changed since the run began: {old['pairs']:,} pairs before, "
+                f"{new['pairs']:,} now. Give it the same pairs in the same order, or another "
+                "output folder."
             )
     return config

@@ -1,5 +1,6 @@
 """Training a run: a corpus in, a trained translator out, resumable at any time."""
 
+import contextlib
 import dataclasses
 import functools
 import json
@@ -11,9 +12,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import keras
+import tensorflow as tf
 
 from keras_mt.data import Batches
-from keras_mt.data.augmentation import augmentations
 from keras_mt.errors import InputError
 from keras_mt.extras import require_backend
 from keras_mt.options import TrainingOptions
@@ -21,30 +22,13 @@ from keras_mt.options.fields import documented, from_keywords, signature
 from keras_mt.plots import plot_run
 from keras_mt.run_folder import RunConfig, RunFolder
 from keras_mt.text import BaseTokenizer
-from keras_mt.training import corpora, distribution, plan
-from keras_mt.training.architecture import (
-    check_arguments,
-    check_model,
-    known_architecture,
-    load_base,
-    make_model,
-)
-from keras_mt.training.callbacks import (
-    KeepBest,
-    PairLosses,
-    RunLog,
-    TranslationScores,
-    bleu_tokenizer,
-)
+from keras_mt.training import corpora, plan
+from keras_mt.training.architecture import load_base, make_model
+from keras_mt.training.callbacks import KeepBest, RunLog, TranslationScores, bleu_tokenizer
 from keras_mt.training.checkpoints import Checkpoints, averaged
 from keras_mt.training.compiling import compile_for_translation
-from keras_mt.training.distribution import Worker
-from keras_mt.training.guidance import (
-    check_has_head,
-    choose_head,
-    set_up_model,
-    with_links,
-)
+from keras_mt.training.distribution import Worker, device_names, distribute, distributed
+from keras_mt.training.guidance import choose_head, set_up_model, with_links
 from keras_mt.training.lora import Adapters
 from keras_mt.training.resolve import resolve, with_fingerprints
 from keras_mt.translation import Translator
@@ -62,9 +46,9 @@ def train(
 ) -> Path:
     """Trains a translator with `model.fit` and writes a run folder.
 
-    Without a preset, `init` or another architecture, what is not given is fitted to the corpus, as
-    `recommend` says; with `minutes` and a preset, all but the model's shape is. The learning rate
-    of such a run, and of one with `minutes`, falls to 0 at its last step, where it ends for good.
+    Without a preset, `init` or another architecture, what is not given is fitted to the corpus;
+    with `minutes` and a preset, all but the model's shape is. The learning rate of such a run, and
+    of one with `minutes`, falls to 0 at its last step, where it ends for good.
 
     The folder holds `model.keras`, `tokenizer.model`, `config.json`, `log.csv`, `training.png` and
     `checkpoints/`. Called again on the same folder, it resumes from the last checkpoint: what is
@@ -82,8 +66,8 @@ def train(
 
     With `pairs` in place of `data`, `source` and `target` the model translates between several
     languages, as `keras_mt.Tokenizer` says, from any that is a source to any that is a target. Its
-    vocabulary is trained on about as many characters of each language. Each pair whose corpus has a
-    validation split is validated by itself.
+    vocabulary is trained on about as many characters of each language. It is
+    validated on every pair whose corpus has a validation split.
 
     A Transformer without an `alignment_head` gets one at the end: the attention head that agrees
     best with word alignments learned from the corpus.
@@ -124,21 +108,39 @@ def train(
     folder = RunFolder(output)
     if folder.path.is_file():
         raise InputError(f"{folder} is a file: give a folder for the run.")
-    if options.augment is not None:
-        augmentations(options.augment)  # Refuses an unknown one before anything is read.
-    if architecture := known_architecture(options, folder.config):
-        check_arguments(options, architecture)
-        check_has_head(options, architecture)
-    worker = Worker.start(folder, options.devices, report)
-    with worker.at_work():
-        worker.report(f"training on {distribution.device_names(worker.strategy)}")
-        run = _prepare(request, worker)
+    worker = Worker(folder, distribute(options.devices), report)
+    worker.report(f"training on {device_names(worker.strategy)}")
+    with contextlib.ExitStack() as held:
+        with worker.chief_first():
+            if worker.is_chief:
+                held.enter_context(folder.locked())
+            config, tokenizer, texts, base = _resolve(request, worker)
+        run = _prepare(config, tokenizer, texts, base, options.architecture, worker)
         _train(run, worker, started)
+        worker.leave()
     return folder.path
 
 
 documented(train, TrainingOptions)
 train.__signature__ = signature(train, TrainingOptions)
+
+
+def _resolve(request, worker):
+    """The configuration, the tokenizer, the text, and the run to begin from, if there is one."""
+    folder, given = worker.folder, request.options
+    folder.check_usable()
+    begun = folder.config
+    known = given if begun is None else given.completed(vars(begun.options))
+    resumed = begun is not None and folder.last_checkpoint is not None
+    base = load_base(known, given.architecture, resumed)
+    tokenizer = corpora.existing_tokenizer(folder, given, base, worker.report)
+    texts = corpora.read_corpora(request, worker, sampled=tokenizer is None)
+    config = resolve(request, texts, begun, base, worker)
+    if tokenizer is None:
+        tokenizer = corpora.new_tokenizer(config, texts.samples, worker.report)
+    if worker.in_cluster:
+        _write(worker, config, tokenizer)  # The others read them.
+    return config, tokenizer, texts, base
 
 
 class _Prepared(NamedTuple):
@@ -148,45 +150,27 @@ class _Prepared(NamedTuple):
     tokenizer: BaseTokenizer
     model: keras.Model
     batches: Batches
-    validation: dict[str, Batches]  # By pair.
+    validation: Batches | None
+    texts: dict[str, tf.data.Dataset]  # Those of validation, by pair.
+
+    @property
+    def validation_steps(self) -> int:
+        return 0 if self.validation is None else self.validation.counts.batches
 
 
-def _prepare(request, worker):
-    """Resolves what was asked for, and refuses what is impossible.
-
-    But for a cluster, nothing is written before.
-    """
-    folder, given = worker.folder, request.options
-    if not worker.is_chief:
-        distribution.wait_for_chief(folder)
-    folder.check_usable()
-    begun = folder.config
-    known = given if begun is None else given.completed(vars(begun.options))
-    resumed = begun is not None and folder.last_checkpoint is not None
-    base = load_base(known, given.architecture, resumed)
-    if base is not None:
-        check_has_head(known, type(base.model))
-    tokenizer = corpora.existing_tokenizer(folder, given, base, worker.report)
-    texts = corpora.read_corpora(request, worker, sampled=tokenizer is None)
-    config = resolve(request, texts, begun, base, worker)
-    corpora.check_validation(config, texts)
-    check_model(config, base, given)
-    if tokenizer is None:
-        tokenizer = corpora.new_tokenizer(config, texts.samples, worker.report)
-    if worker.is_chief and worker.in_cluster:  # The others need not wait until all is encoded.
-        _write(worker, config, tokenizer)
-        distribution.tell_others(folder)
-    batches = corpora.training_batches(config, texts, tokenizer, worker)
-    batches = with_links(batches, config.options, worker)
-    validation = corpora.validation_batches(config, texts, tokenizer, worker)
-    config = with_fingerprints(config, request.data, base, batches, validation)
+def _prepare(config, tokenizer, texts, base, architecture, worker):
+    """Makes the model and the batches; refuses what is impossible before anything is encoded."""
     keras.utils.set_random_seed(config.options.seed)
     with worker.strategy.scope():
-        model = make_model(config, tokenizer, base, given.architecture)
+        model = make_model(config, tokenizer, base, architecture)
         set_up_model(config.options, model)
     if config.model_config is None:
         config = dataclasses.replace(config, model_config=_config_of(model))
-    return _Prepared(config, tokenizer, model, batches, validation)
+    validation = corpora.validation_batches(config, texts, tokenizer, worker)
+    batches = corpora.training_batches(config, texts, tokenizer, worker)
+    config = with_fingerprints(config, texts, base, batches, validation)
+    batches = with_links(batches, config.options, worker)
+    return _Prepared(config, tokenizer, model, batches, validation, texts.validation)
 
 
 def _write(worker, config, tokenizer=None):
@@ -223,7 +207,7 @@ def _train(run, worker, started):
     _report_start(run, adapters, last, worker)
     if start:
         worker.report(f"resumed at step {start} from {worker.folder.checkpoints}")
-    log = RunLog(worker, checkpoints, run.validation, options.tensorboard)
+    log = RunLog(worker, checkpoints, run.texts, options.tensorboard)
     if last is None:
         start, last = _time_first_steps(run, worker, started, [checkpoints, log])
         rate.end_at(last)
@@ -233,8 +217,7 @@ def _train(run, worker, started):
     best = KeepBest(worker, options, plan.monitor(options, last, epoch_steps), log.rows)
     if not best.stopped:
         due = keras.callbacks.LambdaCallback(on_epoch_end=lambda *_: checkpoints.save_if_due())
-        callbacks = [*_measures(run), checkpoints, best, log, due]
-        _fit(run, worker, start, last, callbacks)
+        _fit(run, worker, start, last, [*_scores(run), checkpoints, best, log, due])
     checkpoints.save()
     if worker.is_chief:
         _finish(run, worker, checkpoints, adapters)
@@ -251,7 +234,7 @@ def _time_first_steps(run, worker, started, callbacks):
     watch = plan.Stopwatch(worker, options, started)
     timed = max(epoch_steps, plan.TIMED_STEPS)
     _fit(run, worker, 0, timed, [*callbacks, watch], validates=False)
-    last = watch.last_step(_validation_steps(run.validation) / epoch_steps)
+    last = watch.last_step(run.validation_steps / epoch_steps)
     worker.report(f"{last:,} steps fit into {options.minutes:g} minutes")
     return watch.count, last
 
@@ -261,31 +244,21 @@ def _compile(model, config, last):
     options, rate = config.options, config.options.learning_rate
     if config.decays:
         rate = plan.LateLinearDecay(options, model.d_model, last)
-    compile_for_translation(
-        model,
-        options.label_smoothing,
-        options.warmup_steps,
-        rate,
-        clip_norm=options.clip_norm,
-        gradient_accumulation_steps=options.gradient_accumulation_steps,
-        rdrop_weight=options.rdrop_weight,
-    )
+    names = "label_smoothing", "warmup_steps", "clip_norm", "gradient_accumulation_steps"
+    arguments = {name: getattr(options, name) for name in (*names, "rdrop_weight")}
+    compile_for_translation(model, learning_rate=rate, **arguments)
     model.optimizer.build(model.trainable_variables)
     return rate
 
 
-def _measures(run):
-    """The callbacks that add to an epoch's logs what the other callbacks go by."""
-    config, measures = run.config, []
-    if config.pairs is not None:
-        steps = {pair: part.counts.batches for pair, part in run.validation.items()}
-        measures.append(PairLosses(steps))
-    if config.options.bleu_freq:
-        translator = Translator(run.model, run.tokenizer, **config.languages)
-        pairs = {pair: part.pairs[0] for pair, part in run.validation.items()}
-        tokenize = bleu_tokenizer(target for *_, target in config.validated.values())
-        measures.append(TranslationScores(translator, pairs, config.options.bleu_freq, tokenize))
-    return measures
+def _scores(run):
+    """The callback that measures BLEU, if it is to be measured."""
+    config, every = run.config, run.config.options.bleu_freq
+    if not every:
+        return []
+    translator = Translator(run.model, run.tokenizer, **config.languages)
+    tokenize = bleu_tokenizer(target for *_, target in config.validated.values())
+    return [TranslationScores(translator, run.texts, every, tokenize)]
 
 
 def _report_start(run, adapters, last, worker):
@@ -309,27 +282,21 @@ def _report_start(run, adapters, last, worker):
 
 def _fit(run, worker, start, last, callbacks, validates=True):
     """Calls `fit` from one step to another."""
-    validated = _validation_steps(run.validation) if validates else 0
-    distributed = functools.partial(distribution.distributed, worker.strategy)
-    epochs = functools.partial(corpora.validation_epoch, run.validation)
+    validated = run.validation_steps if validates else 0
+    data = functools.partial(distributed, worker.strategy)
     for first, epoch, last_epoch, steps in _parts(start, last, run.batches.counts.batches):
         run.model.fit(
-            distributed(functools.partial(run.batches.stream, first)),
+            data(functools.partial(run.batches.stream, first)),
             initial_epoch=epoch,
             epochs=last_epoch,
             steps_per_epoch=steps,
-            validation_data=distributed(epochs) if validated else None,
+            validation_data=data(functools.partial(run.validation.epoch, 0)) if validated else None,
             validation_steps=validated or None,
             callbacks=callbacks,
-            shuffle=False,  # The batches are shuffled already; else Keras warns.
             verbose=(1 if sys.stdout.isatty() else 2) if worker.is_chief else 0,
         )
         if run.model.stop_training:
             break
-
-
-def _validation_steps(validation):
-    return sum(part.counts.batches for part in validation.values())
 
 
 def _parts(start, last_step, epoch_steps):
@@ -339,11 +306,9 @@ def _parts(start, last_step, epoch_steps):
     """
     while start < last_step:
         epoch, offset = divmod(start, epoch_steps)
-        epochs = (last_step - start) // epoch_steps
+        epochs, steps = (last_step - start) // epoch_steps, epoch_steps
         if offset or not epochs:
             epochs, steps = 1, min(epoch_steps - offset, last_step - start)
-        else:
-            steps = epoch_steps
         yield start, epoch, epoch + epochs, steps
         start += epochs * steps
 

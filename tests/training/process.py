@@ -14,12 +14,11 @@ import signal
 import sys
 from pathlib import Path
 
-import keras
 import numpy as np
 import tensorflow as tf
 
 from keras_mt.models import PRESETS
-from keras_mt.training import distribution, train
+from keras_mt.training import session, train
 from keras_mt.training.checkpoints import Checkpoints
 
 PRESETS["micro"] = {
@@ -37,7 +36,7 @@ if __name__ == "__main__":
         tf.config.set_logical_device_configuration(
             cpu, [tf.config.LogicalDeviceConfiguration()] * devices
         )
-        distribution.choose_strategy = lambda _: tf.distribute.MirroredStrategy(
+        session.distribute = lambda _: tf.distribute.MirroredStrategy(
             [f"CPU:{i}" for i in range(devices)]
         )
 
@@ -71,4 +70,3 @@ if __name__ == "__main__":
     if "TF_CONFIG" in os.environ:
         Checkpoints.on_train_end = after(Checkpoints.on_train_end, after_training)
     train(**arguments)
-    assert not hasattr(keras.random.SeedGenerator.next, "__wrapped__")

@@ -13,7 +13,8 @@ from runs import assert_same_weights, ends, weights
 from keras_mt.models import ARCHITECTURES, ensure_built
 from keras_mt.models.seq2seq import clone
 from keras_mt.run_folder import RunFolder
-from keras_mt.training import average_run, compile_for_translation, train
+from keras_mt.training import compile_for_translation, train
+from keras_mt.training.checkpoints import average_run
 from keras_mt.training.lora import Adapters
 
 pytestmark = [pytest.mark.long, pytest.mark.usefixtures("bare_end")]

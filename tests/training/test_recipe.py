@@ -1,4 +1,5 @@
 import json
+import math
 
 import hypothesis
 import pytest
@@ -8,11 +9,11 @@ from runs import assert_same_weights, log_rows
 from keras_mt import Transformer, Translator
 from keras_mt.options import TrainingOptions
 from keras_mt.run_folder import RunConfig, RunFolder
-from keras_mt.training import plan, recommend, session, train
+from keras_mt.training import plan, session, train
 from keras_mt.training.callbacks import TranslationScores
 from keras_mt.training.corpora import Corpora
 from keras_mt.training.distribution import Worker
-from keras_mt.training.recipe import compatible, measure
+from keras_mt.training.recipe import Statistics, measure, recommend
 from keras_mt.training.resolve import DEFAULTS, resolve
 
 pytestmark = pytest.mark.usefixtures("bare_end")
@@ -25,18 +26,26 @@ SMALL = {
 }
 
 
+def fitted(pairs, characters=62, longest=160, alphabet=0, operations=math.inf, **given):
+    """The recommended options."""
+    statistics = Statistics(pairs, characters, longest, alphabet)
+    choices = recommend(statistics, TrainingOptions(**given), operations=operations)
+    return {name: value for name, (value, _) in choices.items()}
+
+
 @hypothesis.given(
     strategies.integers(1, 10**9), strategies.floats(1, 2000), strategies.integers(1, 5000)
 )
 def test_whatever_the_corpus_the_options_are_valid_and_each_has_its_reason(pairs, mean, longest):
-    options, reasons = recommend(pairs, mean, longest)
+    choices = recommend(Statistics(pairs, mean, longest))
+    options, reasons = ({name: x[i] for name, x in choices.items()} for i in (0, 1))
     valid = TrainingOptions(**options)
-    assert options.keys() == reasons.keys()
+    assert all(reasons.values())
     assert valid.max_length <= valid.batch_tokens
     assert ("few" in reasons["dropout"]) == (valid.dropout > 0.1)
     assert ("small" in reasons["batch_tokens"]) == (valid.batch_tokens < 25000)
     assert valid.model["d_model"] % valid.model["num_heads"] == 0
-    larger = recommend(2 * pairs, mean, longest).options
+    larger = fitted(2 * pairs, mean, longest)
     assert larger["vocab_size"] >= options["vocab_size"]
     assert larger["batch_tokens"] >= options["batch_tokens"]
     assert larger["epochs"] <= options["epochs"]
@@ -44,7 +53,7 @@ def test_whatever_the_corpus_the_options_are_valid_and_each_has_its_reason(pairs
 
 @hypothesis.given(strategies.integers(1, 10**9), strategies.floats(1e10, 1e20))
 def test_a_shorter_training_never_takes_a_larger_model_or_more_dropout(pairs, operations):
-    short, long = (recommend(pairs, 62, 160, 0, x).options for x in (operations, 10 * operations))
+    short, long = (fitted(pairs, operations=x) for x in (operations, 10 * operations))
     for name in ("num_layers", "d_model", "d_ff"):
         assert short["model"][name] <= long["model"][name]
     assert short["dropout"] <= long["dropout"]
@@ -60,9 +69,9 @@ def test_a_smaller_model_is_for_a_training_without_ten_epochs_of_a_larger(pairs,
         weights = layers * (encoder + decoder) + d * options["vocab_size"]
         return operations / (pairs * 62 / 4 * 6 * weights)
 
-    longest, found = recommend(pairs, 62, 160).options, recommend(pairs, 62, 160, 0, operations)
-    model, tiny = found.options["model"], Transformer.presets["tiny"]["model"]
-    assert epochs(found.options) >= 10 or model["d_model"] == tiny["d_model"]
+    longest, found = fitted(pairs), fitted(pairs, operations=operations)
+    model, tiny = found["model"], Transformer.presets["tiny"]["model"]
+    assert epochs(found) >= 10 or model["d_model"] == tiny["d_model"]
     assert (model == longest["model"]) == (epochs(longest) >= 10)
 
 
@@ -74,16 +83,16 @@ def test_minutes_fit_the_training_of_a_preset_too(tmp_path):
         worker = Worker(RunFolder(tmp_path), output=lambda _: None)
         return dict(vars(resolve(request, text, None, None, worker).options))
 
-    fitted, preset = resolved(minutes=12), resolved(minutes=12, preset="tiny")
-    assert fitted.pop("model")["d_model"] == 256 and preset.pop("model") is None
-    assert (fitted["learning_rate"], preset["learning_rate"]) == (0.001, 0.002)
-    changed = {name for name in fitted if fitted[name] != preset[name]}
+    own, preset = resolved(minutes=12), resolved(minutes=12, preset="tiny")
+    assert own.pop("model")["d_model"] == 256 and preset.pop("model") is None
+    assert (own["learning_rate"], preset["learning_rate"]) == (0.001, 0.002)
+    changed = {name for name in own if own[name] != preset[name]}
     assert changed == {"preset", "learning_rate"} and preset["warmup_steps"] == 400
     given = {"learning_rate": 0.5, "dropout": 0.25, "vocab_size": 999}
     assert given.items() <= resolved(minutes=12, preset="tiny", **given).items()
     assert resolved(preset="tiny")["learning_rate"] is None
     # Of two cores with bfloat16, 12 minutes are few epochs of 116,000 captions in tiny.
-    options = recommend(116_000, 62, 160, 0, 720 * 2e11, "tiny").options
+    options = fitted(116_000, operations=720 * 2e11, preset="tiny", minutes=12)
     assert (options["dropout"], options["vocab_size"], options["batch_tokens"]) == (0.1, 4000, 2048)
 
 
@@ -93,7 +102,7 @@ def test_a_corpus_is_measured_in_characters():
     assert found == (1200, 765.0, 3000, 3)
     ideographs = [(chr(0x4E00 + i) * 9).encode() for i in range(3000)]
     found = measure(zip(ideographs, ideographs, strict=True))
-    assert recommend(*found).options["vocab_size"] == 6000
+    assert recommend(found)["vocab_size"][0] == 6000
 
 
 def config_of(run):
@@ -105,7 +114,7 @@ def test_a_bare_run_keeps_what_was_recommended_and_what_is_given_wins(corpus, tm
     given = {**SMALL, "dropout": 0.2, "batch_tokens": 200, "steps": 4}
     train(corpus, "pt", "en", run, report=messages.append, **given)
     config = config_of(run)
-    recommended = recommend(300, 25, 60).options
+    recommended = fitted(300, 25, 60)
     assert (config["fitted"], config["preset"], config["total_steps"]) == (True, None, 4)
     assert config["dropout"] == 0.2
     assert config["max_length"] == 200  # What a batch can hold.
@@ -145,8 +154,7 @@ AVERAGED = {"weights": "average", "bleu_freq": 0, "early_stopping_patience": Non
 )
 def test_an_option_that_is_given_changes_no_other_that_goes_with_it(given, others):
     options, expected = TrainingOptions(**given), {**others, **given}
-    recommended = compatible(recommend(3_000, 62, 160).options, options)
-    options = options.completed(recommended, DEFAULTS)
+    options = options.completed(fitted(3_000, **given), DEFAULTS)
     assert {name: getattr(options, name) for name in expected} == expected
 
 
@@ -165,8 +173,7 @@ def test_an_option_that_is_given_changes_no_other_that_goes_with_it(given, other
 )
 def test_no_choice_of_weights_contradicts_another_option(given, monitor, weights):
     options = TrainingOptions(**given, weights=weights)
-    recommended = compatible(recommend(3_000, 62, 160).options, options)
-    recommended = {"dropout": 0.1} if "preset" in given else recommended
+    recommended = {"dropout": 0.1} if "preset" in given else fitted(3_000, **given)
     options = options.completed(recommended, DEFAULTS)
     config = RunConfig(["x"], "en", "de", options, fitted="preset" not in given)
     last = plan.last_step(config, 3)
@@ -275,7 +282,7 @@ def test_minutes_go_with_pairs_and_a_preset_and_an_exact_resume(corpus, tmp_path
     assert 20 < steps < 60 and config_of(whole)["preset"] == "micro"
     rows = log_rows(whole)
     assert float([row for row in rows if row["epoch"]][-1]["learning_rate"]) < 1e-5
-    assert any(row["val_loss_pt-en"] and row["val_loss_en-pt"] for row in rows)
+    assert any(row["val_loss"] for row in rows)
     stop_at[0] = f"checkpoint at step {steps // 2}"
     with pytest.raises(RuntimeError, match="stopped"):
         train(**given, output=broken, minutes=1)

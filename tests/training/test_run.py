@@ -16,9 +16,11 @@ from tensorflow.core.util import event_pb2
 from keras_mt import Translator
 from keras_mt.convert import import_model
 from keras_mt.data import Batches, load_corpus, phrasebook
+from keras_mt.options import TrainingOptions
 from keras_mt.run_folder import LOG_COLUMNS, RunFolder
-from keras_mt.training import TrainingOptions, average_run, compile_for_translation, train
+from keras_mt.training import compile_for_translation, train
 from keras_mt.training.callbacks import KeepBest, TranslationScores
+from keras_mt.training.checkpoints import average_run
 from keras_mt.training.distribution import Worker
 
 pytestmark = pytest.mark.usefixtures("micro", "bare_end")
@@ -170,7 +172,7 @@ def test_a_death_in_validation_loses_no_measurement(eager, brief_corpus, tmp_pat
 def test_scores_need_a_text():
     pairs = tf.data.Dataset.from_tensor_slices((["a"], ["b"])).take(0)
     with pytest.raises(ValueError, match="at least one pair"):
-        TranslationScores(None, pairs)
+        TranslationScores(None, {"": pairs})
 
 
 def test_a_measurement_that_is_not_finite_is_not_the_best():
@@ -215,11 +217,10 @@ def test_a_full_disk_gives_a_message(eager, corpus, run_dir, tmp_path):
         result = train_command(corpus, tmp_path / "run", *options)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    message = result.stderr.splitlines()[-1]
     path = tmp_path / "run" / "checkpoints" / "step-2"
-    assert result.stderr.splitlines()[-1] == (
-        f"Error: The checkpoint {path} could not be written: File too large. There is no earlier "
-        "checkpoint. Free space on that disk and give the same command again: it begins anew."
-    )
+    assert message.startswith(f"Error: The checkpoint {path} could not be written: ")
+    assert "File too large" in message and "Free space on that disk" in message
 
 
 def test_a_folder_that_cannot_be_written_gives_a_message(corpus):
@@ -286,7 +287,7 @@ def test_a_validation_split_of_long_sentences_alone_is_not_measured(eager, corpu
         (folder / f"{language}.validation.txt").write_text("palavra " * 80 + "\n")
     for options in ({"weights": "best"}, {"early_stopping_patience": 1}):
         with pytest.raises(
-            ValueError, match="at most max_length=64 tokens in its validation split"
+            ValueError, match="no validation split with pairs of at most max_length=64 tokens"
         ):
             train(folder, "pt", "en", tmp_path / "run", steps=1, **options, **SMALL)
     train(folder, "pt", "en", tmp_path / "run", steps=1, **SMALL)
@@ -304,7 +305,7 @@ def test_bleu_is_that_of_the_translations(corpus):
             [SimpleNamespace(text=t)] if t else [] for t in map(known.get, texts)
         ]
     )
-    scores, logs = TranslationScores(translator, pairs, every=2), {}
+    scores, logs = TranslationScores(translator, {"": pairs}, every=2), {}
     scores.on_epoch_end(0, logs)
     assert logs == {}
     scores.on_epoch_end(1, logs)
@@ -431,13 +432,13 @@ def test_impossible_arguments_are_refused(corpus, tmp_path, options, message):
     arguments = {"data": corpus, "source": "pt", "target": "en", **SMALL, **options}
     with pytest.raises(ValueError, match=message):
         train(**arguments, output=tmp_path / "run")
-    assert not (tmp_path / "run").exists()
+    assert not any((tmp_path / "run").glob("*"))
 
 
 def test_a_corpus_of_sentences_that_are_too_long_is_refused(corpus, tmp_path):
     with pytest.raises(ValueError, match="no pair of at most max_length=3 tokens: raise"):
         train(corpus, "pt", "en", tmp_path / "run", **{**SMALL, "steps": 1, "max_length": 3})
-    assert not (tmp_path / "run").exists()
+    assert not any((tmp_path / "run").glob("*"))
 
 
 def mean_log_prob(run_dir, pairs):
@@ -471,4 +472,4 @@ def test_a_model_with_learned_positions_keeps_its_limit(untrained, corpus, tmp_p
     with pytest.raises(ValueError, match=r"cannot be copied with max_length=80.*learns its pos"):
         train(corpus, "pt", "en", tuned, **options)
     assert messages == ["training on the CPU"]  # Nothing was encoded.
-    assert not tuned.exists()
+    assert not any(tuned.glob("*"))

@@ -13,9 +13,9 @@ from runs import log_rows
 from keras_mt import ExportedTranslator, Tokenizer, Translator
 from keras_mt.convert import import_model
 from keras_mt.convert.ids import special_ids
-from keras_mt.data import Batches, load_corpus
+from keras_mt.data import load_corpus
 from keras_mt.run_folder import RunFolder
-from keras_mt.training import compile_for_translation, train
+from keras_mt.training import train
 
 pytestmark = pytest.mark.usefixtures("micro", "bare_end")
 
@@ -79,19 +79,15 @@ def test_its_configuration_has_the_pairs_and_its_tokenizer_the_languages(trained
     assert card["pairs"] == list(pairs) and len(card["data"]) == 2
 
 
-def test_the_log_has_the_loss_and_the_bleu_of_each_pair(eager, trained, pairs):
+def test_the_log_has_the_bleu_of_each_pair(eager, trained, pairs):
     row = [row for row in log_rows(trained) if row["val_loss"]][-1]
     assert row["step"] == "60"
     folder = RunFolder(trained)
     model, tokenizer = folder.load_model(), folder.load_tokenizer()
-    compile_for_translation(model, label_smoothing=0)
     translator, scores = Translator(model, tokenizer), []
     for pair, data in pairs.items():
         languages = dict(zip(("source_language", "target_language"), pair.split("-"), strict=True))
         corpus = load_corpus(data, *pair.split("-"), "validation")
-        batches = Batches(corpus, tokenizer, 512, 32, **languages)
-        loss = model.evaluate(batches.epoch(0), verbose=0)[0]
-        assert float(row[f"val_loss_{pair}"]) == pytest.approx(loss, rel=1e-4)
         sources, references = (
             [text.decode() for text in side]
             for side in zip(*corpus.as_numpy_iterator(), strict=True)
@@ -204,7 +200,7 @@ def test_an_imported_model_goes_on_in_several_directions(golden, corpus, tmp_pat
     assert translator.languages == Translator.load(tmp_path / "imported").languages
     other = tmp_path / "other.tsv"
     other.write_text("pt\tqq\nO livro.\t.koob ehT\n")
-    with pytest.raises(ValueError, match="A language of pairs must be a code of the model's lang"):
+    with pytest.raises(ValueError, match="target_language must be a code of the model's lang"):
         train(pairs={"pt-qq": other}, output=tmp_path / "no", **options)
 
 
@@ -239,7 +235,7 @@ def test_an_imported_model_goes_on_in_several_directions(golden, corpus, tmp_pat
 def test_what_makes_no_sense_is_refused_by_name(tmp_path, arguments, message):
     with pytest.raises(ValueError, match=message):
         train(output=tmp_path / "run", **{**BRIEF, **arguments})
-    assert not (tmp_path / "run").exists()
+    assert not any((tmp_path / "run").glob("*"))
 
 
 def test_a_tokenizer_without_the_languages_and_a_corpus_without_splits(corpus, tmp_path):
@@ -250,7 +246,7 @@ def test_a_tokenizer_without_the_languages_and_a_corpus_without_splits(corpus, t
     (tmp_path / "data").mkdir()
     for split, message in (
         ("test", r"data has no split 'train' of '..': expected"),
-        ("train", "data has no validation split. It is needed by: weights=best"),
+        ("train", "data has no validation split with pairs of .*needed by: weights=best"),
     ):
         for code in ("pt", "en"):
             lines = (corpus / f"{code}.train.txt").read_text().splitlines()[:40]

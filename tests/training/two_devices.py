@@ -6,7 +6,6 @@ With TF_CONFIG it is one of two workers, which leaves the job as `train` does: t
 for SECONDS more, and the other's process lasts for twice as long.
 """
 
-import contextlib
 import json
 import os
 import sys
@@ -17,10 +16,11 @@ import numpy as np
 import tensorflow as tf
 
 from keras_mt.layers import MixtureOfExperts
-from keras_mt.layers.dropout import Dropout
 from keras_mt.losses import CrossEntropy, SymmetricKLDivergence
 from keras_mt.models.fitting import Fitting
+from keras_mt.run_folder import RunFolder
 from keras_mt.training import compile_for_translation, distribution
+from keras_mt.training.distribution import Worker
 from keras_mt.training.replicas import (
     AccumulatedAdam,
     CountedCrossEntropy,
@@ -90,17 +90,6 @@ def difference(one, other):
     return max(float(np.abs(a - b).max()) for a, b in zip(one, other, strict=True))
 
 
-def share_alike(strategy):
-    """The share of elements that two replicas, or a replica and the one device, drop alike."""
-    ones = tf.ones((8, 32))
-    with strategy.scope():
-        layer = Dropout(0.5, seed=1)
-    values = strategy.run(tf.function(lambda: layer(ones, training=True)))
-    first, second = (value.numpy() for value in strategy.experimental_local_results(values))
-    alone = Dropout(0.5, seed=1)(ones, training=True).numpy()
-    return float((first == second).mean()), float((first == alone).mean())
-
-
 def means(strategy):
     """Losses of rows that replicas share, and of all of them on one device."""
     random = np.random.default_rng(1)
@@ -123,38 +112,29 @@ def on_two_devices():
     (cpu,) = tf.config.list_physical_devices("CPU")
     tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
     strategy, one = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"]), tf.distribute.get_strategy()
-    draw = keras.random.SeedGenerator.next
     cases = {
         "clipped": {"accumulate": 1},
         "plain": {"accumulate": 1, "clip": None},
         "accumulated": {},
         "experts": {"experts": True},
     }
-    with distribution.per_replica_seeds(strategy):
-        with distribution.per_replica_seeds(strategy), contextlib.suppress(KeyError):
-            raise KeyError
-        for name, options in cases.items():
-            found[name] = difference(trained(strategy, **options), trained(one, **options))
-        found["means"] = max(means(strategy))
-        found["alike"] = share_alike(strategy)
+    for name, options in cases.items():
+        found[name] = difference(trained(strategy, **options), trained(one, **options))
+    found["means"] = max(means(strategy))
     with strategy.scope():
         model = Model(keras.layers.Dense(8))
         compile_for_translation(model, clip_norm=0.3)
     found["compiled"] = [type(x).__name__ for x in (model.optimizer, model.loss)]
-    found["restored"] = keras.random.SeedGenerator.next is draw
-    distribution.choose_strategy = lambda devices: strategy
-    distribution.distribute()
-    found["alike for good"] = share_alike(strategy)
 
 
 def on_a_worker(seconds):
-    strategy = distribution.choose_strategy()
-    with distribution.exit_barrier(strategy):
-        if distribution.is_chief(strategy):
-            time.sleep(seconds)
-        found["worked until"] = time.time()
+    worker = Worker(RunFolder("run"), distribution.distribute())
+    if worker.is_chief:
+        time.sleep(seconds)
+    found["worked until"] = time.time()
+    worker.leave()
     found["left"] = time.time()
-    if not distribution.is_chief(strategy):
+    if not worker.is_chief:
         time.sleep(2 * seconds)
 
 
