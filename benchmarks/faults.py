@@ -22,7 +22,7 @@ import tempfile
 import time
 from pathlib import Path
 
-COMMAND = [sys.executable, "-m", "keras_mt"]
+COMMAND = [sys.executable, "-m", "keras_mt_command"]
 
 
 class Place:
