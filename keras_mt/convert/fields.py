@@ -62,7 +62,7 @@ def check_search(options: Mapping[str, Any], names: Mapping[str, str], where: Pa
 def _expected(kind, value):
     """A description of what a field of this type holds, if the value is something else."""
     origin, parts = typing.get_origin(kind), typing.get_args(kind)
-    if origin is types.UnionType:  # `KIND | None`: null counts as missing.
+    if types.NoneType in parts:  # `KIND | None`: null counts as missing.
         return _expected(parts[0], value)
     if origin is Literal:
         fits = any(type(value) is type(part) and value == part for part in parts)
