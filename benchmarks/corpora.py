@@ -96,7 +96,7 @@ def measured(command):
 
 def command_of(name, given, output, text):
     """The command of an engine."""
-    files = [sys.executable, "-m", "keras_mt_command", "translate-files", given.model, output, text]
+    files = [sys.executable, "-m", "keras_mt", "translate-files", given.model, output, text]
     files += ["--part-lines", PART_LINES]
     beam = [given.beam_python, EXAMPLES / "beam_files.py", given.model, output, text]
     beam += ["--runner=FnApiRunner", "--direct_running_mode=multi_processing"]

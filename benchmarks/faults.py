@@ -22,7 +22,7 @@ import tempfile
 import time
 from pathlib import Path
 
-COMMAND = [sys.executable, "-m", "keras_mt_command"]
+COMMAND = [sys.executable, "-m", "keras_mt"]
 
 
 class Place:

@@ -1,7 +1,16 @@
 """Neural machine translation for Keras 3."""
 
 import importlib
+import sys
 from typing import Any
+
+if [*sys.argv[:1], *sys.orig_argv[-len(sys.argv) :][:1]] == ["-m", "keras_mt"]:
+    # `python -m keras_mt`, which imports the package before it runs __main__.py: start the command
+    # as `keras-mt` does, which imports Keras later and hides what TensorFlow says then.
+    sys.argv[0] = "keras-mt"
+    import keras_mt_command
+
+    keras_mt_command.main()
 
 import keras
 

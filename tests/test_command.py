@@ -25,6 +25,19 @@ assert not heavy, heavy
 COMMANDS = sorted(main.commands)
 
 
+def test_both_ways_to_start_the_command_are_one():
+    def run(*start):
+        script = [sys.executable, "-X", "importtime", *start, "train", "--help"]
+        result = subprocess.run(script, cwd=ROOT, capture_output=True, text=True, check=True)
+        imported = {line.split("|")[-1].strip() for line in result.stderr.splitlines()}
+        assert "click" in imported and not {"keras", "tensorflow"} & imported
+        assert all(line.startswith("import time:") for line in result.stderr.splitlines())
+        return result.stdout
+
+    command = run("keras_mt_command.py")
+    assert "--warmup-steps" in command and run("-m", "keras_mt") == command
+
+
 @pytest.mark.parametrize(
     ("arguments", "status"),
     [

@@ -246,7 +246,7 @@ def test_the_four_steps(python, small, run_dir, tmp_path):
         [script, "translate", run_dir, tmp_path / "taught", "--data", small, *corpus],
         [script, "filter", tmp_path / "taught", tmp_path / "distilled.tsv"],
         [
-            "-m", "keras_mt_command", "train", "--data", tmp_path / "distilled.tsv", *corpus,
+            "-m", "keras_mt", "train", "--data", tmp_path / "distilled.tsv", *corpus,
             "--tokenizer", run_dir, "--set", "num_layers=1", "--set", "d_model=32",
             "--set", "num_heads=2", "--set", "d_ff=32", "--steps", "3",
             "--output", tmp_path / "student",

@@ -35,7 +35,7 @@ def main(workers, arguments):
             config = {"cluster": {"worker": addresses}, "task": {"type": "worker", "index": index}}
             processes.append(
                 subprocess.Popen(
-                    [sys.executable, "-m", "keras_mt_command", "train", *arguments],
+                    [sys.executable, "-m", "keras_mt", "train", *arguments],
                     env={**os.environ, "TF_CONFIG": json.dumps(config)},
                 )
             )

@@ -68,7 +68,7 @@ def main():
 
 
 def measure(corpus, folder, options, minutes):
-    run, command = folder / "run", [sys.executable, "-m", "keras_mt_command"]
+    run, command = folder / "run", [sys.executable, "-m", "keras_mt"]
     train = ["train", "--data", corpus, *LANGUAGES, "--output", run, *COMMON.split(), *options]
     with contextlib.suppress(subprocess.TimeoutExpired):  # Killed: its checkpoints are measured.
         subprocess.run([*command, *train], timeout=60 * minutes, check=True)

@@ -1,0 +1,3 @@
+from keras_mt.cli import main
+
+main(prog_name="keras-mt")
