@@ -19,7 +19,7 @@ ROWS = [
     ("serving",),
     ("convert",),
     ("cli",),
-    ("__init__",),
+    ("__init__", "__main__"),
 ]
 # What reaches up inside of a function, so that it is imported when it is called.
 SHORT_CUTS = {("translation", "convert")}

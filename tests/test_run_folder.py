@@ -351,7 +351,8 @@ def test_a_model_is_loaded_in_the_dtype_that_is_asked_for(tmp_path):
 def test_a_damaged_tokenizer_is_named(content, run_dir, golden, tmp_path):
     shutil.copytree(run_dir, tmp_path / "ours")
     import_model(golden / "nllb", tmp_path / "imported")
-    for file in (tmp_path / "ours/tokenizer.model", tmp_path / "imported/tokenizer/source.model"):
+    for run, name in (("ours", "tokenizer.model"), ("imported", "tokenizer/source.model")):
+        file = tmp_path / run / name
         file.write_bytes(content)
-        with pytest.raises(ValueError, match=f"^{file} is not a SentencePiece model"):
-            RunFolder(tmp_path / file.relative_to(tmp_path).parts[0]).load_tokenizer()
+        with pytest.raises(ValueError, match=f"{file.name} is not a SentencePiece model\\.$"):
+            RunFolder(tmp_path / run).load_tokenizer()

@@ -148,7 +148,8 @@ class PretrainedTokenizer(tf.Module, BaseTokenizer):
             del settings["kind"]
             return cls(models, **settings)
         except (ValueError, TypeError, LookupError, AttributeError, ZeroDivisionError) as error:
-            raise InputError(f"{path} holds no tokenizer that can be read: {error}.") from None
+            reason = str(error).rstrip(".")
+            raise InputError(f"{path} holds no tokenizer that can be read: {reason}.") from None
 
 
 class _Side(tf.Module):

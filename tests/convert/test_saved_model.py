@@ -144,7 +144,8 @@ def test_every_signature_of_a_model_that_reads_terms_reads_them(eager, load):
     sizes = {"num_layers": 1, "d_model": 16, "num_heads": 2, "d_ff": 16, "max_length": 60}
     model = Transformer(tokenizer.vocab_size, **sizes, reads_terms=True, alignment_head=(0, 1))
     translator = Translator(model, tokenizer, beam_size=2, max_length=3)
-    functions = export_module._signatures(translator, Predictor([model]), False, True, None)
+    names = "serving_default", "greedy", "confidence", "score", "align"
+    functions = export_module._signatures(translator, Predictor([model]), False, names)
     parts = [tokenizer.pieces([part])[0].numpy() for part in ("O livro", "volume", "dorme.")]
     begin, end = tokenizer.term_markers
     source = np.array([[*parts[0], begin, *parts[1], end, *parts[2], tokenizer.eos_id]])
@@ -376,7 +377,7 @@ def test_a_sampling_export_is_seeded(eager, run_dir, load, sources, tmp_path):
     other = Translator.load(run_dir, seed=5, **options)
     assert [[h.text for h in found] for found in other.hypotheses(sources)] != sampled
     predictor = Predictor(translator.models)
-    functions = export_module._signatures(translator, predictor, False, False, None)
+    functions = export_module._signatures(translator, predictor, False, None)
     greedy = run(functions["greedy"], text=sources[:4])["translations"]
     expected = load(beam_size=1, max_length=12)(sources[:4])
     assert [text.decode() for text in greedy[:, 0]] == expected

@@ -86,17 +86,3 @@ def test_logits_of_a_shared_table_are_the_products_with_its_rows(dtype, constant
     )
     tolerance = {"float32": 1e-5, "bfloat16": 0.02}[dtype]
     np.testing.assert_allclose(found, x @ table.T, atol=tolerance, rtol=tolerance)
-
-
-def test_a_scope_may_be_entered_within_itself():
-    from keras_mt.inference.constants import ConstantScope
-
-    variable = keras.Variable([1.0])
-    scope, outer = ConstantScope([variable], "freeze", "do not"), keras.StatelessScope()
-    outer.add_update((variable, keras.ops.convert_to_tensor([2.0])))
-    with outer:
-        with scope, scope:
-            assert float(variable.value[0]) == 1
-        assert float(variable.value[0]) == 2
-    variable.assign([3.0])
-    assert float(variable.value[0]) == 3
