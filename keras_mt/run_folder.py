@@ -51,7 +51,7 @@ _NOT_KEPT = ("tokenizer", "devices")
 class RunConfig:
     """A run: its corpora, its options, and what came of them; config.json holds it.
 
-    A request is one too: in it, options that were not given are None.
+    A request is one too: in it, options that were not given are None where that is their default.
     """
 
     data: list[str]  # The corpora.
@@ -65,8 +65,8 @@ class RunConfig:
     license: str | None = None  # Of an imported model, and of models trained from it.
     model_config: dict[str, Any] | None = None  # Its `get_config`, once it is built.
     # `{"corpora": [...]}`, those of the training splits before those of the validation splits, as
-    # of `EncodedPairs`; a hash of the weights of `init` under
-    # adapters. None for a run that was imported.
+    # of `EncodedPairs`; with adapters also "init", a hash of the weights below them. None for a run
+    # that was imported, and before the text is encoded.
     fingerprints: dict[str, Any] | None = None
     # Default options of `Translator.load`, by name: the decoding options of an imported model.
     generation: dict[str, Any] | None = None
@@ -80,9 +80,9 @@ class RunConfig:
 
     @property
     def validated(self) -> dict[str, tuple[str, str, str]]:
-        """The directions whose validation splits are measured, by pair; the first one's pair is "".
+        """The directions whose validation splits are measured, by pair.
 
-        With `pairs` all of them are, else that of the first corpus.
+        With `pairs` all of them are, else that of the first corpus, under "".
         """
         if self.pairs is None:
             return {"": self.directions[0]}
@@ -138,7 +138,7 @@ class RunConfig:
         for field in dataclasses.fields(TrainingOptions):
             timed = field.name == "minutes" and self.options.minutes is not None
             if timed and self.total_steps is None:
-                continue  # They have set nothing yet.
+                continue  # The minutes have set no last step yet.
             if field.metadata["defines_run"]:
                 pairs[field.name] = tuple(getattr(x.options, field.name) for x in (self, now))
         return [
@@ -157,7 +157,7 @@ _TYPES = {
 
 
 class RunFolder:
-    """The folder of a run; only this class knows the names of its files."""
+    """The folder of a run; this class, and `files.is_run`, know the names of its files."""
 
     def __init__(self, path: str | os.PathLike):
         self.path = Path(path)

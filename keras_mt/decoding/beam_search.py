@@ -86,9 +86,9 @@ def beam_search(
     `beam_size`, those that end are set aside as finished, with the score `(log_prob - word_penalty
     * length) / length ** length_penalty`, where the length counts the end. The first `beam_size`
     that do not end live on; with `early_stopping="shrink"` only as many as have not ended are
-    ranked. A sequence that reaches its maximum length is set aside as it is. A row is done when no
-    live hypothesis can still beat the worst of the `n_best` kept, or earlier if `early_stopping`
-    says so. Done rows leave the batch as soon as they are a quarter of it.
+    ranked. A sequence that reaches its maximum length is set aside as it is. A row is done when
+    `early_stopping` says so; with "never", when no live hypothesis can still beat the worst of the
+    `n_best` kept. Done rows leave the batch as soon as they are a quarter of it.
 
     With a `temperature`, each of `n_best` hypotheses samples its own continuation, by the options'
     `seed` and the row's own. Scores are without the temperature.
@@ -246,6 +246,7 @@ class _Search:
         width = min(width, logits.shape[-1] or width)
         values = strike_out(logits, banned) if options.renormalize else logits
         normalizes = self.gives_logits or options.renormalize
+        # With rules or sampling these serve the normalizer alone.
         best, tokens = top_k(values, width)  # [rows, beams, width]
         normalizer = log_normalizer(values, best, tokens) if normalizes else 0.0
         best -= normalizer
@@ -274,14 +275,14 @@ class _Search:
             tokens = tf.where(prefix >= 0, prefix, tokens)
             free = tf.where(prefix >= 0, length < self.forced_length, free)
         places = tf.broadcast_to(tf.maximum(tokens, 0)[:, None], tf.shape(rows.log_probs))
-        costs = (tf.gather(logits, places[..., None], batch_dims=2) - normalizer)[..., 0]
-        costs = tf.where(free[:, None], 0.0, costs)  # [rows, beams]
-        return forced_continuations(continuations, tokens, costs, rows.log_probs)
+        next_log_probs = (tf.gather(logits, places[..., None], batch_dims=2) - normalizer)[..., 0]
+        next_log_probs = tf.where(free[:, None], 0.0, next_log_probs)  # [rows, beams]
+        return forced_continuations(continuations, tokens, next_log_probs, rows.log_probs)
 
     def _choose(self, rows, continuations, length):
         """Sets aside the continuations that end; returns rows of the best others, and parents."""
         options, beams = self.options, self.options.beams
-        log_probs, parents, last = continuations  # [rows, count]
+        log_probs, parents, new_tokens = continuations  # [rows, count]
         if options.stopping == "shrink":
             # As many are ranked as have not ended; all beams begin as one.
             live = tf.math.count_nonzero(is_possible(rows.log_probs), axis=1, dtype=tf.int32)
@@ -289,10 +290,10 @@ class _Search:
             ranked = tf.range(tf.shape(log_probs)[1]) < ranked
             log_probs = tf.where(ranked, log_probs, NO_HYPOTHESIS)
         tokens = tf.gather(rows.tokens, parents, batch_dims=1)
-        tokens = tf.concat([tokens, last[..., None]], axis=-1)  # [rows, count, length]
+        tokens = tf.concat([tokens, new_tokens[..., None]], axis=-1)  # [rows, count, length]
 
         full = length >= rows.max_length  # [rows]
-        is_end = last == self.eos_id
+        is_end = new_tokens == self.eos_id
         ended = (is_end | full[:, None]) & is_possible(log_probs) & ~rows.done[:, None]
         scores = tf.where(ended, self._score(log_probs, length), NO_HYPOTHESIS)
         finished = _set_aside(rows.finished, tokens[:, :beams], scores[:, :beams], self.padding_id)

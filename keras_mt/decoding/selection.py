@@ -33,16 +33,19 @@ def best_continuations(
 
 
 def forced_continuations(
-    continuations: Continuations, tokens: tf.Tensor, costs: tf.Tensor, log_probs: tf.Tensor
+    continuations: Continuations,
+    tokens: tf.Tensor,
+    next_log_probs: tf.Tensor,
+    log_probs: tf.Tensor,
 ) -> Continuations:
     """The continuations, but in rows that must take a token each beam with this token alone.
 
-    `tokens` `[rows]` are -1 in the other rows; `costs` `[rows, beams]` their log-probabilities, and
+    `tokens` `[rows]` are -1 in the other rows; `next_log_probs` `[rows, beams]` are theirs, and
     `log_probs` `[rows, beams]` those of the hypotheses.
     """
     missing = ((0, 0), (0, tf.shape(continuations.tokens)[1] - tf.shape(log_probs)[1]))
     forced = Continuations(
-        tf.pad(clip_log_probs(costs + log_probs), missing, constant_values=NO_HYPOTHESIS),
+        tf.pad(clip_log_probs(next_log_probs + log_probs), missing, constant_values=NO_HYPOTHESIS),
         tf.pad(beam_numbers(log_probs), missing),
         tf.broadcast_to(tokens[:, None], tf.shape(continuations.tokens)),
     )

@@ -80,23 +80,23 @@ class Predictor:
             max_length = tf.maximum(max_length, tf.minimum(room, self.max_length))
         special = {name: getattr(tokenizer, name) for name in ("bos_id", "eos_id", "padding_id")}
         forbidden = tokenizer.forbidden_ids
-        model = self.for_batch(source, sorted({*special.values(), *forbidden}), prefix)
+        predictor = self.for_batch(source, sorted({*special.values(), *forbidden}), prefix)
         if prefix is not None:
-            prefix = tf.where(prefix < 0, -1, model.index(tf.maximum(prefix, 0)))
+            prefix = tf.where(prefix < 0, -1, predictor.index(tf.maximum(prefix, 0)))
         hypotheses = beam_search(
-            model.decode_step,
-            model.start_decoding(source, options.beams),
+            predictor.decode_step,
+            predictor.start_decoding(source, options.beams),
             tf.where(skipped, 0, max_length),
             prefix=prefix,
             forced_length=forced_length,
             row_seeds=row_seeds,
-            reorder=model.reorder_cache,
+            reorder=predictor.reorder_cache,
             gives_logits=self.gives_logits,
-            forbidden_ids=[model.index(i) for i in forbidden],
-            **{name: model.index(i) for name, i in special.items()},
+            forbidden_ids=[predictor.index(i) for i in forbidden],
+            **{name: predictor.index(i) for name, i in special.items()},
             **options.search_arguments(),
         )
-        return hypotheses._replace(tokens=model.id(hypotheses.tokens))
+        return hypotheses._replace(tokens=predictor.id(hypotheses.tokens))
 
     def for_batch(
         self, source: tf.Tensor, special_ids: Sequence[int], prefix: tf.Tensor | None
@@ -158,10 +158,10 @@ class Predictor:
 
     def score(self, source: tf.Tensor, inputs: tf.Tensor, targets: tf.Tensor) -> tf.Tensor:
         """Log-probabilities of `targets` `[rows, length]`, each after the `inputs` up to it."""
-        inputs = {"source": source, "target": inputs}
+        read = {"source": source, "target": inputs}
         with self._scope:
             return _mean(
-                tf.gather(_log_probs(model(inputs)), targets, batch_dims=2) for model in self.models
+                tf.gather(_log_probs(model(read)), targets, batch_dims=2) for model in self.models
             )
 
     def attention(self, source: tf.Tensor, inputs: tf.Tensor) -> tf.Tensor | None:

@@ -56,12 +56,12 @@ def scaled_dot_product_attention(
         scores = scores + bias
     if mask is not None:
         # Finite, so that the output of a query that sees no key is, too; float16 ends at 65504.
-        hidden = -3e4 if keras.backend.standardize_dtype(scores.dtype) == "float16" else -1e9
-        scores = scores + ops.cast(ops.logical_not(mask), scores.dtype) * hidden
+        masked = -3e4 if keras.backend.standardize_dtype(scores.dtype) == "float16" else -1e9
+        scores = scores + ops.cast(ops.logical_not(mask), scores.dtype) * masked
     # Keras warns about a softmax over one element, which is 1.
-    scores = ops.ones_like(scores) if scores.shape[-1] == 1 else ops.softmax(scores, axis=-1)
-    weights = scores if dropout is None else dropout(scores, training=training)
-    return _product(weights, value), scores
+    weights = ops.ones_like(scores) if scores.shape[-1] == 1 else ops.softmax(scores, axis=-1)
+    dropped = weights if dropout is None else dropout(weights, training=training)
+    return _product(dropped, value), weights
 
 
 def _product(x, y):

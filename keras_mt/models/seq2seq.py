@@ -36,6 +36,8 @@ class Seq2Seq(Fitting, ModelMixin):
         padding_id: The padding token of source and target.
         max_length: The longest source or target, in tokens.
         d_model: The width in the paper's learning rate; 512 unless the model sets it.
+        reads_terms: Whether a glossary's terms are written into its sources, which it must have
+            been trained on.
         presets: See `from_preset`.
 
     Example:

@@ -81,8 +81,8 @@ class Transformer(RecordedModel, Seq2Seq, keras.Model):
         final_norm: Whether both stacks end with a normalisation; None for `pre_norm`.
         alignment_head: The head that `attention` is that of: `(layer, head)`, both from 0, of the
             decoder's blocks with cross-attention. None for the mean of the last one's heads.
-        reads_terms: Whether the model was trained on sources with terms, as of
-            `keras_mt.data.annotation.Annotator`; also an attribute, which may be set.
+        reads_terms: Whether a glossary's terms are written into its sources, which it must have
+            been trained on, as by `keras-mt train --terms`; also an attribute, which may be set.
         norm_epsilon, use_bias, key_dim, scale_attention: As in `EncoderBlock`.
         **kwargs: `name` and `dtype` (a dtype or a policy such as `"mixed_bfloat16"`).
 

@@ -21,7 +21,7 @@ KEPT_KINDS = "email", "url", "placeholder", "phone", "emoji"
 @documented
 @dataclasses.dataclass(frozen=True)
 class SearchOptions:
-    """Options of `beam_search`, and of everything that translates.
+    """The options of `beam_search`.
 
     Args:
         {options}
@@ -196,7 +196,7 @@ class LanguageOptions:
 
 @dataclasses.dataclass(frozen=True)
 class TranslationOptions(LanguageOptions, SearchOptions):
-    """The options of a `Translator`: those of the search, and how texts are split.
+    """The options of a `Translator`: of the search, languages, lengths, and how texts are split.
 
     `keep` becomes a tuple of kinds, in the order of `KINDS`.
     """

@@ -196,7 +196,8 @@ class TrainingOptions(LanguageOptions):
     checkpoint_steps: int | None = option(
         "Steps from one checkpoint to the next.",
         minimum=1,
-        default_text="a fortieth of the run, 1000 at most; 500 with a preset",
+        default_text="a fortieth of the run, 1000 at most, if its rate falls to 0 or its weights "
+        "are averaged; else 500",
     )
     bleu_freq: int | None = option(
         "Measure BLEU and chrF on the validation split every so many epochs; 0 for never.",
@@ -209,7 +210,7 @@ class TrainingOptions(LanguageOptions):
         "five checkpoints) or last.",
         choices=("best", "average", "last"),
         default_text="best if the recipe is fitted and measures BLEU, else average; last with a "
-        "preset or init, unless minutes are given",
+        "preset, init or another architecture, unless minutes are given",
         defines_run=True,
     )
     early_stopping_patience: int | None = option(

@@ -205,7 +205,7 @@ class BaseTokenizer(abc.ABC):
 
     @abc.abstractmethod
     def save(self, path: str | os.PathLike) -> None:
-        """Writes the tokenizer's files into an existing folder."""
+        """Writes the tokenizer's files into an existing folder; `Tokenizer` writes one file."""
 
     @classmethod
     @abc.abstractmethod

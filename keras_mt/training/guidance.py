@@ -52,7 +52,10 @@ def choose_head(
     validation: Batches | None,
     report: Callable[[str], Any],
 ) -> tuple[int, int] | None:
-    """The head that aligns best; None if the model has one, or the last layer's mean is better."""
+    """The head that aligns best.
+
+    None if the model has one or can have none, and if the mean of the last layer aligns better.
+    """
     if getattr(model, "guided_head", None) is None or model.alignment_head is not None:
         return None
     measured = validation or batches

@@ -15,13 +15,14 @@ from keras_mt.training.distribution import Worker
 # The last step of a run whose end is set by its speed, until that is known.
 _FAR = 10**9
 _SAVED_STEPS = 500
-# Checkpoints of a run whose end is known, and the maximum number of steps between two.
+# Of a run whose rate falls to 0, or whose checkpoints are averaged: the number of checkpoints, and
+# the maximum number of steps between two.
 _CHECKPOINTS, _MOST_STEPS = 40, 1000
 # The minimum number of steps that are worth a run.
 _FEWEST_STEPS = 20
 # Steps that are not timed, since TensorFlow traces the model in them, and a timing's seconds.
 _UNTIMED, _TIMED_SECONDS = 5, 20.0
-TIMED_STEPS = 20  # In a cluster, and at most where an epoch has fewer.
+TIMED_STEPS = 20  # Timed in a cluster. Elsewhere an epoch is, or this if it has fewer.
 # A validation batch takes no backward pass; writing takes a share of the time too.
 _FORWARD, _WRITING = 0.4, 0.03
 
@@ -62,7 +63,10 @@ def monitor(options: TrainingOptions, last: int, epoch_steps: int) -> str:
 
 
 class LateLinearDecay(WarmupLinearDecay):
-    """The schedule of a run, whose end may be set when training is compiled already."""
+    """The schedule of a run, whose end may be set when training is compiled already.
+
+    The schedule counts updates; a run counts batches, of which an update may take several.
+    """
 
     def __init__(self, options: TrainingOptions, d_model: int, last: int | None) -> None:
         self._options = options

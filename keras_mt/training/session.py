@@ -51,10 +51,10 @@ def train(
     of one with `minutes`, falls to 0 at its last step, where it ends for good.
 
     The folder holds `model.keras`, `tokenizer.model`, `config.json`, `log.csv`, `training.png` and
-    `checkpoints/`. Called again on the same folder, it resumes from the last checkpoint: what is
-    not given then is as it was, but for `seed`, `clean` and `tensorboard`, and options that do not
-    define the run, such as `epochs` or `steps`, may differ. The corpus must hold the same pairs,
-    but may be elsewhere.
+    `checkpoints/`. Called again on the same folder, it resumes from the last checkpoint. Options
+    that are not given then are as they were, but for `seed`, `clean`, `tensorboard`, `devices` and
+    an `architecture` of one's own; options that do not define the run, such as `epochs` or `steps`,
+    may differ. The corpus must be given, and hold the same pairs, but may be elsewhere.
 
     With `init` the model and the tokenizer are that run's, and so are, unless given here, its
     languages, dropout, label smoothing, R-Drop, the schedule (`warmup_steps`, `learning_rate`,
@@ -70,7 +70,8 @@ def train(
     validated on every pair whose corpus has a validation split.
 
     A Transformer without an `alignment_head` gets one at the end: the attention head that agrees
-    best with word alignments learned from the corpus.
+    best with word alignments learned from the corpus, unless the mean of the last layer's heads
+    agrees better.
 
     Args:
         data: A corpus, as `keras_mt.data.load_corpus` takes it, or a list of corpora, of which the

@@ -34,7 +34,7 @@ class BaseTranslator(abc.ABC):
     """A translator: callable on a str, a list of str or a string tensor.
 
     `options` are its `TranslationOptions`, and `languages` those of the model, empty if there is no
-    choice. `reads_terms` says whether the model was trained on sources with terms, and
+    choice. `reads_terms` says whether terms are written into what the model reads, and
     `trusted_attention` whether its attention is that of a head that was trained or chosen to align
     words.
     """
@@ -127,12 +127,12 @@ class BaseTranslator(abc.ABC):
         one, requests = self._requests(columns, source_language, target_language, glossary, markup)
         outcomes = dict.fromkeys(requests)  # Each has a `Source` of its own, and is a key by that.
         for name in ("translate", "align"):
-            some = [request for request in requests if self._function_for(request) == name]
+            some = [request for request in requests if self._name_for(request) == name]
             outcomes |= zip(some, self._run(name, some, **flags), strict=True)
         score = functools.partial(self._run, "score") if self.supports_scores else None
         return as_results(one, placed(outcomes, score))
 
-    def _function_for(self, request):
+    def _name_for(self, request):
         is_aligned = request.source.needs_alignment and self.supports_alignment
         return "align" if is_aligned else "translate"
 

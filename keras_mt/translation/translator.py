@@ -283,8 +283,8 @@ class Translator(BaseTranslator):
         """The word alignment of given translations, from the attention that `align` gives.
 
         Words are what white space separates. Each target word is linked to the source word that it
-        attends to most: on average over its pieces, on all pieces of that word. The arguments are
-        those of `align`.
+        attends to most, if that has more than a quarter of its attention: on average over its
+        pieces, on all pieces of that word. The arguments are those of `align`.
 
         Returns:
             For a str an int32 NumPy array `[links, 2]`, the source's and the target's index of each
