@@ -46,13 +46,26 @@ def main():
 
     try:
         main(prog_name="keras-mt", obj=run_package)
+    except OSError as error:  # As of `--help > /dev/full`.
+        _discard_output()
+        sys.exit(f"Error: cannot write to standard output: {error.strerror}.")
     except SystemExit as end:
+        _discard_output()
         if end.code == 128 + signal.SIGINT:
             # By the signal, as shells expect, and without waiting for threads in TensorFlow.
             atexit._run_exitfuncs()  # Temporary files are removed.
             signal.signal(signal.SIGINT, signal.SIG_DFL)
             signal.raise_signal(signal.SIGINT)
         raise
+
+
+def _discard_output():
+    """Drops what cannot be written, which Python would try again at its end."""
+    try:
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
 
 
 @contextlib.contextmanager

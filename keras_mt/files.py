@@ -79,6 +79,8 @@ def owned(path: Path, use: str) -> Iterator[None]:
     with open(path, "a+", encoding="utf-8") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if not (path.exists() and os.path.samestat(os.fstat(file.fileno()), path.stat())):
+                raise BlockingIOError  # Its owner has just removed it.
         except BlockingIOError:
             file.seek(0)
             raise InputError(

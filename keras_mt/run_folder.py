@@ -196,7 +196,8 @@ class RunFolder:
     def locked(self) -> Iterator[None]:
         """Makes the folder, and refuses others that would train into it within a `with` block."""
         with owned(self.path / ".lock", f"{self} is being trained into"):
-            for path in (self.model_file, self.best_weights):
+            files = self.model_file, self.best_weights, self._config_file, self.tokenizer_path
+            for path in (*files, self.log_file, self.plot_file):
                 remove_leftovers(path)
             yield
 

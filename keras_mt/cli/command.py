@@ -4,6 +4,7 @@ import contextlib
 import os
 import signal
 import sys
+import threading
 from typing import Any
 
 import click
@@ -83,12 +84,16 @@ def _noting_interrupts():
         interrupts.append(number)
         raise KeyboardInterrupt
 
-    if before is signal.default_int_handler:  # Unless somebody else handles or ignores it.
+    # Unless somebody else handles or ignores it; only the main thread may.
+    ours = before is signal.default_int_handler
+    ours = ours and threading.current_thread() is threading.main_thread()
+    if ours:
         signal.signal(signal.SIGINT, interrupt)
     try:
         yield interrupts
     finally:
-        signal.signal(signal.SIGINT, before)
+        if ours:
+            signal.signal(signal.SIGINT, before)
 
 
 def _cause(message):

@@ -12,6 +12,7 @@ from keras_mt.options.fields import field_type
 
 # The words of a message that may be names of options, and what tells that they are.
 _NAMES = re.compile(r"`(\w+)`|(?<![\w./`'-])(\w+)(?![\w/]|\.\w)(=?)")
+_VERBS = " must ", " needs ", " goes ", " does ", " was "
 
 
 def _settings(context, option, values):
@@ -53,7 +54,7 @@ def as_typed(message):
     """A message in which options of the running command stand as users type them.
 
     A name counts where it cannot be a word: with an underscore, a value (`seed=1`) or backticks, or
-    at the beginning ("seed must be ...").
+    before a verb at the beginning ("seed must be ...").
     """
     context = click.get_current_context(silent=True)
     params = context.command.params if context else ()
@@ -61,7 +62,8 @@ def as_typed(message):
 
     def typed(match):
         marked, name, equals = match.groups()
-        is_name = marked or equals or match.start() == 0 or "_" in name
+        begins = match.start() == 0 and message.startswith(_VERBS, match.end())
+        is_name = marked or equals or begins or "_" in name
         option = options.get(marked or name)
         return f"{option.opts[-1]}{equals or ''}" if option and is_name else match[0]
 

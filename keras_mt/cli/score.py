@@ -28,7 +28,8 @@ def score(run_dir, source, target, as_json, **options):
 
     For each line of SOURCE and TARGET, writes the log-probability of the target and the perplexity
     of its tokens, separated by a tab. At the end it writes those of all lines together to standard
-    error. A line that is skipped gives an empty line and a message.
+    error. A line that is skipped gives an empty line, with --json an object with the error, and a
+    message.
 
     \b
     keras-mt score runs/en_de in.txt reference.txt > scores.tsv

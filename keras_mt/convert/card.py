@@ -11,7 +11,8 @@ from keras_mt.text import PretrainedTokenizer
 _MAX_HEADER = 2**16
 _MAX_LANGUAGES = 12  # In one line.
 _NON_COMMERCIAL = re.compile(
-    r"(?<![a-z])nc(?![a-z])|non[-_ ]?commercial|not?[-_ ](for[-_ ])?commercial|research|academic",
+    r"(?<![a-z])nc(?![a-z])|ncgl|apple-amlr|non[-_ ]?commercial|not?[-_ ](for[-_ ])?commercial"
+    r"|research|academic(?! free)",
     re.IGNORECASE,
 )
 

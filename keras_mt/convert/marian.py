@@ -167,13 +167,13 @@ def _check_model(model, tokenizer, quantization):
     """Refuses a model that Marian has not, by what it lacks."""
     config = model.get_config()
     heads, layers = config.get("num_heads"), config.get("num_layers")
-    layers = config.get("num_decoder_layers") or layers
+    layers = config.get("num_decoder_layers") or layers or 0
     known = {
         "activation": ("relu", "silu"),
         "positions": ("tensor2tensor",),
         "pre_norm": (False,),
         "final_norm": (False, None),
-        "decoder_sublayers": (None, "rcf" * layers),
+        "decoder_sublayers": (None, "rcf" * layers, "scf" * layers),
         "num_encoder_heads": (None, heads),
         "num_decoder_heads": (None, heads),
         "scale_embeddings": (True,),

@@ -40,7 +40,8 @@ def read_file(path: Path) -> bytes:
 def parse_yaml(text: bytes, where: Path | str, strings: bool = False) -> dict[str, Any]:
     """The fields of YAML, or its strings; `where` begins the messages."""
     yaml = require("yaml", "marian", "Reading Marian's files")
-    loader = yaml.CBaseLoader if strings else yaml.CSafeLoader
+    name = "BaseLoader" if strings else "SafeLoader"
+    loader = getattr(yaml, f"C{name}", None) or getattr(yaml, name)  # In C, where it is built.
     depth, safe = 0, True
     try:
         for event in yaml.parse(text, loader):

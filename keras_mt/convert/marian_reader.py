@@ -25,8 +25,11 @@ from keras_mt.layers.feed_forward import gelu_sigmoid
 from keras_mt.text import PretrainedTokenizer
 from keras_mt.text.tokenizer import sentencepiece_processor
 
+_NO_MODEL = "lex", "shortlist", "pytorch_model", "training_args"  # Beginnings of files' names.
 _MAX_LENGTH = 1024  # Of the table of positions, which the files do not have.
 _ACTIVATIONS = {"swish": "silu", "gelu": gelu_sigmoid}  # By Marian's names, where they differ.
+# Fields of a decoder's configuration that would change what is found.
+_NOT_SEARCHED = "output-sampling", "force-decode", "output-approx-knn", "weights", "right-left"
 # Other fields of a configuration without effect on a Transformer; all but these must be empty.
 _NO_EFFECT = re.compile(
     r"enc-(cell|type|cell-depth)|dec-cell-(base|high)-depth|dim-rnn|skip|bert-.*|factors-combine|"
@@ -80,7 +83,7 @@ def _find_files(directory, *patterns):
 def _model_files(directory):
     """The models: not the shortlists, nor transformers' own weights."""
     found = _find_files(directory, "*.npz", "*.bin")
-    return [path for path in found if not path.name.startswith(("lex", "pytorch_model"))]
+    return [path for path in found if not path.name.startswith(_NO_MODEL)]
 
 
 def _read_config(path, fields):
@@ -159,6 +162,10 @@ def _read_decoder(directory):
     where = paths[0] if paths else directory
     fields = parse_yaml(read_file(where), where) if paths else {}
     config = read_fields(DecoderConfig, fields, where, separator="-")
+    for field in filter(fields.get, _NOT_SEARCHED):
+        raise refusal(where, field, fields[field], "left out: it is not supported")
+    if isinstance(models := fields.get("models"), list) and len(models) > 1:
+        raise refusal(where, "models", models, "one: an ensemble is not supported")
     if config.skip_cost and config.beam_size > 1:
         expected = "false, or beam-size 1: a beam goes by probabilities here"
         raise refusal(where, "skip-cost", True, expected)

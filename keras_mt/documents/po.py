@@ -77,9 +77,11 @@ class PoDocument(TextDocument):
         for entry in file:
             if not entry.obsolete and self._is_open(entry):
                 # Of a first entry polib has 0.
-                place = _MSGSTR.search(source, starts[max(0, entry.linenum - 1)]).span()
+                place = _MSGSTR.search(source, starts[max(0, entry.linenum - 1)])
+                if place is None:
+                    raise InputError("its last entry has no msgstr: see msgfmt -c.")
                 write = functools.partial(self._msgstr, entry, self._sources(entry))
-                self.replace(*place, write)
+                self.replace(*place.span(), write)
 
     def _is_open(self, entry):
         filled = entry.msgstr or any((entry.msgstr_plural or {}).values())

@@ -90,7 +90,7 @@ def translate_files(
         raise InputError(f"part_lines must be at least 1. Received: {part_lines}")
     options = {"target_language": target_language, "overwrite": overwrite}
     settings = {"part_lines": part_lines, "max_line_bytes": max_line_bytes, **options}
-    identity = json.loads(json.dumps({"keras_mt": __version__, **settings, **identity}))
+    identity = json.loads(json.dumps({"keras_mt": __version__, **identity, **settings}))
     works = []
     for path, kind in formats_of(files, output, format).items():
         if kind == "lines":
@@ -109,8 +109,8 @@ def translate_files(
         if error.errno not in DISK_ERRORS:
             raise
         raise InputError(
-            f"{error.filename} cannot be written: {error.strerror}. Make space, and give the same "
-            "command again: what is done is kept."
+            f"{error.filename or output} cannot be written: {error.strerror}. Make space, and give "
+            "the same command again: what is done is kept."
         ) from error
     finally:
         with contextlib.suppress(OSError):  # It is not empty.

@@ -378,9 +378,10 @@ def _block_diagonal(attention, target, source, text_index, batch):
         sides.append(group_by_text(places, text_index, batch).to_tensor(padding))
     rows, columns = sides[0][:, :, None], sides[1][:, None]
     is_own = rows[..., 0] == columns[..., 0]  # [batch, target_tokens, source_tokens]
-    indices = rows[..., 0], rows[..., 1], columns[..., 1]
-    indices = tf.stack([tf.broadcast_to(x, tf.shape(is_own)) for x in indices], axis=-1)
-    return tf.where(is_own, tf.gather_nd(attention, tf.maximum(indices, 0)), 0.0)
+    length, width = tf.unstack(tf.shape(attention, tf.int64)[1:])
+    places = (rows[..., 0] * length + rows[..., 1]) * width + columns[..., 1]
+    values = tf.gather(tf.reshape(attention, (-1,)), tf.where(is_own, places, 0))
+    return tf.where(is_own, values, 0.0)
 
 
 def _with_reason(refused, where, reason):

@@ -92,9 +92,10 @@ class MixtureOfExperts(BaseLayer):
                 "top_k must be at most num_experts. "
                 f"Received: top_k={top_k}, num_experts={num_experts}"
             )
-        if not capacity_factor >= 0.001:
+        if not (capacity_factor >= 0.001 and balance_weight >= 0):
             raise ValueError(
-                f"capacity_factor must be at least 0.001. Received: {capacity_factor=}"
+                "capacity_factor must be at least 0.001, and balance_weight at least 0. "
+                f"Received: {capacity_factor=}, {balance_weight=}"
             )
 
     def build(self, input_shape: Shape) -> None:

@@ -70,6 +70,8 @@ class TokenMasking(BaseLayer):
         self.seed_generator = keras.random.SeedGenerator(seed)
         self._special = {*special_ids, padding_id, vocab_size}
         self._ordinary = np.setdiff1d(np.arange(vocab_size), [*self._special]).astype("int32")
+        if not len(self._ordinary):
+            raise ValueError(f"All tokens are special. Received: {vocab_size=}, {special_ids=}")
 
     def call(self, inputs: Tensor) -> tuple[Tensor, Tensor]:
         tokens, rate, seed = ops.cast(inputs, "int32"), self.selection_rate, self.seed_generator

@@ -138,6 +138,9 @@ class DecoderOnly(RecordedModel, Seq2Seq, keras.Model):
         positions = ops.concatenate([positions, lengths + after], axis=1)
         mask = ops.concatenate([mask, target_mask(target, self.padding_id)], axis=1)
         tokens = ops.concatenate([tokens, ops.cast(target, tokens.dtype)], axis=1)
+        length, limit = tokens.shape[1], 2 * self.max_length
+        if isinstance(length, int) and length > limit:
+            raise ValueError(f"Source and target may have {limit} tokens together, not {length}.")
         hidden = self.embedding(tokens, positions=positions, mask=mask)
         hidden = self.stack(hidden)[:, ops.shape(source)[1] :]
         return self.embedding(hidden, reverse=True)

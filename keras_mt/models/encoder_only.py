@@ -10,7 +10,13 @@ from keras_mt.layers.dropout import Dropout
 from keras_mt.layers.layer import arguments_of
 from keras_mt.layers.normalization import LayerNormalization
 from keras_mt.layers.types import Activation, DType
-from keras_mt.models.mixins import RecordedModel, block_options, embedding_options, preset
+from keras_mt.models.mixins import (
+    RecordedModel,
+    block_options,
+    embedding_options,
+    preset,
+    refuse_unknown,
+)
 
 # As in Transformer. base is BERT base of Devlin et al. 2019; tiny is for tens of thousands of
 # lines.
@@ -72,6 +78,7 @@ class EncoderOnly(RecordedModel, keras.Model):
         **kwargs: Any,
     ):
         arguments = arguments_of(locals())
+        refuse_unknown(self, kwargs)
         policy = keras.dtype_policies.get(dtype or keras.config.dtype_policy())
         options = embedding_options(arguments, policy)
         embedding = PositionalEmbedding(

@@ -71,6 +71,12 @@ class RecordedModel(ModelMixin):
         return {**super().get_config(), **self._config, "frozen": frozen}
 
 
+def refuse_unknown(model: keras.Model, kwargs: dict[str, Any]) -> None:
+    """Refuses arguments that a functional model would ignore."""
+    if unknown := kwargs.keys() - {"name", "trainable", "activity_regularizer"}:
+        raise TypeError(f"{type(model).__name__} has no argument {min(unknown)!r}.")
+
+
 def preset(
     num_layers: int,
     d_model: int,

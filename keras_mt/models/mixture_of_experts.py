@@ -60,6 +60,11 @@ class MixtureOfExpertsTransformer(Transformer):
         **kwargs: Any,
     ):
         arguments = arguments_of(locals())
+        if experts_per_token > num_experts:
+            raise ValueError(
+                "experts_per_token must be at most num_experts. "
+                f"Received: {experts_per_token=}, {num_experts=}"
+            )
 
         def feed_forward(side, i, **options):
             if (i + 1) % sparse_step:

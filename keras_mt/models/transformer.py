@@ -19,7 +19,13 @@ from keras_mt.layers.positional_embedding import ENCODINGS
 from keras_mt.layers.types import Activation, DType, Tensor
 from keras_mt.layers.validation import check_one_of
 from keras_mt.losses import alignment_loss
-from keras_mt.models.mixins import RecordedModel, block_options, embedding_options, preset
+from keras_mt.models.mixins import (
+    RecordedModel,
+    block_options,
+    embedding_options,
+    preset,
+    refuse_unknown,
+)
 from keras_mt.models.seq2seq import Cache, Seq2Seq
 from keras_mt.models.stack import Stack
 
@@ -149,6 +155,7 @@ class Transformer(RecordedModel, Seq2Seq, keras.Model):
         **kwargs: Any,
     ):
         arguments = arguments_of(locals())
+        refuse_unknown(self, kwargs)
         policy = keras.dtype_policies.get(dtype or keras.config.dtype_policy())
         embeddings = _embeddings(arguments, policy)
         stacks = [_stack(side, arguments, policy, _feed_forward) for side in _SIDES]

@@ -26,10 +26,10 @@ class BaseTokenizer(abc.ABC):
             unless one of them is the end.
         source_vocab_size, target_vocab_size: Numbers of ids of the two sides; both are `vocab_size`
             by default.
-        languages: The language codes that a request may name, such as `eng_Latn`; empty if there is
-            no choice. Otherwise every request names one for each side.
-        language_ids: The `languages`, pairs of a code and its id. Each source has the id of its
-            language, and each target is forced to begin with that of its own.
+        languages: The language codes that a request may name, such as `eng_Latn`: those of
+            `language_ids`. If there are some, every request names one for each side.
+        language_ids: Pairs of a language's code and its id, none by default. Each source has the id
+            of its language, and each target is forced to begin with that of its own.
         language_first: Whether a source begins with the id of its language; if not, it ends with
             it, after the end.
         target_on_source: Whether the language on a source is that of its target, which then begins

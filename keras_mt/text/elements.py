@@ -46,9 +46,8 @@ class _Placing:
             if i in windows:
                 a, b = windows[i]
                 items.append((target.starts[a], target.ends[b - 1], i, ""))
-            elif (shift := self._shift(i)) is not None:
-                start, stop = self._elements[i][:2]
-                items.append((start + shift, stop + shift, i, ""))
+            elif (place := self._moved(i, begin, end)) is not None:
+                items.append((*place, i, ""))
             else:
                 g = self._gap(i, self._words_of(parent), allowed)
                 left = target.ends[g - 1] if g > low else begin
@@ -63,7 +62,7 @@ class _Placing:
                 self._write(i, *windows[i], start, stop)
             else:
                 self._text += target.text[place:stop]
-                self._place_within(i, first, moves=self._shift(i) is not None)
+                self._place_within(i, first, moves=self._moved(i, begin, end) is not None)
             self._places[i] = first, len(self._text)
             self._text += space
             place = max(place, stop)
@@ -88,6 +87,13 @@ class _Placing:
             if is_part and self._target[t] == self._source[w]:
                 return self._target.starts[t] - first
         return None
+
+    def _moved(self, i, begin, end):
+        """The new place of a part of a kept span, if that lies between begin and end; else None."""
+        shift, (start, stop) = self._shift(i), self._elements[i][:2]
+        if shift is None or start + shift < begin or stop + shift > end:
+            return None
+        return start + shift, stop + shift
 
     def _span(self, i):
         """The characters of an element; of the text itself, -1."""

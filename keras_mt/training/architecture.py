@@ -4,6 +4,7 @@ import inspect
 from typing import Any, NamedTuple
 
 import keras
+import tensorflow as tf
 
 from keras_mt.errors import InputError
 from keras_mt.models import copy_of, ensure_built, find_architecture
@@ -85,18 +86,21 @@ def _new(architecture, options, tokenizer):
         "vocab_size": tokenizer.vocab_size,
         "padding_id": tokenizer.padding_id,
         "max_length": options.max_length,
-        "dtype": options.dtype,
     }
     arguments = preset_of(architecture, options.preset)[1]["model"] | {
         name: value for name, value in offered.items() if name in takes
     }
     if options.dropout is not None:
         arguments["dropout"] = options.dropout
+    if "dtype" in takes or options.dtype not in (None, "float32"):
+        arguments["dtype"] = options.dtype
     arguments |= options.model or {}
     try:
         if unknown := [name for name in arguments if name not in takes]:
             raise TypeError(f"it has no argument {unknown[0]!r}")
         return ensure_built(architecture(**arguments))
+    except tf.errors.OpError:  # Memory that does not suffice, or a worker that has died.
+        raise
     except Exception as error:
         raise InputError(
             f"{architecture.__name__} cannot be made with {options.model or {}}: "

@@ -156,7 +156,7 @@ class RunLog(keras.callbacks.Callback):
         self._write(step, event="resumed" if step else "started")
 
     def on_epoch_begin(self, epoch: int, logs: Logs = None) -> None:
-        self._epoch, self._rate = epoch + 1, {}
+        self._epoch, self._rate, self._reset_at = epoch + 1, {}, None
 
     def on_train_batch_end(self, batch: int, logs: Logs = None) -> None:
         step, is_last = self._checkpoints.step, batch + 1 == self.params["steps"]
@@ -168,12 +168,14 @@ class RunLog(keras.callbacks.Callback):
             self._rate = {"tokens_per_second": round(rate)}
         logs.update(self._rate)
         if step % _ROW_STEPS == 0 and not is_last:
-            self._write(step, logs)
+            self._write(step, {**self.model.get_metrics_result(), **self._rate})
             self.model.reset_metrics()
+            self._reset_at = step
             self._clock = time.monotonic(), 0.0
 
     def on_epoch_end(self, epoch: int, logs: Logs = None) -> None:
-        self._write(self._checkpoints.step, {**logs, **self._rate})
+        if self._reset_at != self._checkpoints.step:  # Else `fit` was stopped at that row.
+            self._write(self._checkpoints.step, {**logs, **self._rate})
 
     def _write(self, step, values=None, event=""):
         if not self._worker.is_chief:

@@ -14,7 +14,7 @@ from keras_mt.data.cleaning import Cleaning
 from keras_mt.data.cleaning_rules import rule_names
 from keras_mt.data.corpus import dataset_of, has_split, open_corpus
 from keras_mt.errors import CorpusError, InputError
-from keras_mt.options import TrainingOptions
+from keras_mt.options import TrainingOptions, check_language
 from keras_mt.run_folder import RunConfig, RunFolder
 from keras_mt.text import BaseTokenizer, Tokenizer
 from keras_mt.text.tokenizer import Reservoir
@@ -93,8 +93,9 @@ def read_corpora(request: RunConfig, worker: Worker, sampled: bool) -> Corpora:
         pairs, dataset = _training_pairs(data, *codes, request.options.clean, worker)
         training.append(dataset)
         if (text := (data, *sorted(codes))) not in known:
-            known.add(text)
-            streams.append(_sampled(pairs, [samples.get(code) for code in codes], data))
+            fresh = [None if (data, code) in known else samples.get(code) for code in codes]
+            known |= {text, *((data, code) for code in codes)}
+            streams.append(_sampled(pairs, fresh, data))
     statistics = measure(itertools.chain.from_iterable(streams))
     validation = {}
     for pair, direction in request.validated.items():
@@ -261,6 +262,8 @@ def _languages(config, directions, tokenizer):
             "The tokenizer has no languages, which pairs need: leave tokenizer or init out, or "
             "give those of a run for several languages."
         )
+    for code in config.codes:
+        check_language("A language of pairs", code, tokenizer.languages)
     return {
         "source_language": [source for _, source, _ in directions],
         "target_language": [target for _, _, target in directions],

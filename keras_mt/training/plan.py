@@ -118,7 +118,8 @@ class Stopwatch(keras.callbacks.Callback):
         `validation_share` is the number of validation batches for each step.
         """
         step = self._seconds() * (1 + _FORWARD * validation_share)
-        minutes, spent = self._options.minutes, time.monotonic() - self._started
+        minutes = self._options.minutes
+        spent = self._worker.mean(time.monotonic() - self._started)  # All get the same last step.
         left = (60 * minutes - spent) * (1 - _WRITING)
         last = self.count + int(max(left, 0) / step)
         fewest = max(self._options.checkpoint_steps or 0, _FEWEST_STEPS)

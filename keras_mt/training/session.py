@@ -15,6 +15,7 @@ import keras
 import tensorflow as tf
 
 from keras_mt.data import Batches
+from keras_mt.data.augmentation import augmentations
 from keras_mt.errors import InputError
 from keras_mt.extras import require_backend
 from keras_mt.options import TrainingOptions
@@ -139,7 +140,11 @@ def _resolve(request, worker):
     config = resolve(request, texts, begun, base, worker)
     if tokenizer is None:
         tokenizer = corpora.new_tokenizer(config, texts.samples, worker.report)
-    if worker.in_cluster:
+    if worker.in_cluster and worker.is_chief:
+        # What is impossible is refused before the folder keeps it.
+        set_up_model(config.options, make_model(config, tokenizer, base, given.architecture))
+        if config.options.augment is not None:
+            augmentations(config.options.augment)
         _write(worker, config, tokenizer)  # The others read them.
     return config, tokenizer, texts, base
 
@@ -199,12 +204,12 @@ def _train(run, worker, started):
     last = plan.last_step(run.config, epoch_steps)
     if run.config.decays:
         run = _ending_at(run, last)
-    _write(worker, run.config, run.tokenizer)
     with worker.strategy.scope():
         adapters = None if options.lora_rank is None else Adapters(model, options.lora_rank)
         rate = _compile(model, run.config, last)
     checkpoints = Checkpoints(worker, model, plan.checkpoint_steps(run.config, last), adapters)
     start = checkpoints.restore()
+    _write(worker, run.config, run.tokenizer)
     _report_start(run, adapters, last, worker)
     if start:
         worker.report(f"resumed at step {start} from {worker.folder.checkpoints}")

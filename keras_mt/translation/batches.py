@@ -12,8 +12,6 @@ from keras_mt.errors import InputError
 # The maximum texts of a batch, and bytes: those of its longest text times their number.
 _BATCH_TEXTS = 256
 _BATCH_BYTES = 64 * 512
-# Python's error and TensorFlow's, which need not be installed.
-_OUT_OF_MEMORY = "MemoryError", "ResourceExhaustedError"
 _LEAST_BATCH = 32  # The minimum texts of a batch when several run side by side.
 
 
@@ -37,7 +35,9 @@ def run_in_batches(
         try:
             return function(**{name: [texts[i] for i in batch] for name, texts in columns.items()})
         except Exception as error:
-            if type(error).__name__ not in _OUT_OF_MEMORY:
+            # TensorFlow, whose error the second one is, need not be installed.
+            is_full = isinstance(error, MemoryError)
+            if not is_full and type(error).__name__ != "ResourceExhaustedError":
                 raise
             text = next(iter(columns.values()))[batch[0]]
             beginning = text[:60].decode("utf-8", "replace")

@@ -202,6 +202,8 @@ def test_a_configuration_that_is_not_understood_is_refused(before, after, match,
         ("max-length-factor: 0", "decoder.yml: max-length-factor"),
         ("allow-unk: 3", "decoder.yml: allow-unk must be true or false"),
         ("skip-cost: true", "decoder.yml: skip-cost must be false, or beam-size 1"),
+        ("output-sampling: [full]", "decoder.yml: output-sampling must be left out"),
+        ("models: [a.npz, b.npz]", "decoder.yml: models must be one"),
         ("- a", "decoder.yml must hold fields by their names"),
     ],
 )

@@ -218,6 +218,7 @@ def test_real_catalogues_are_translated_anew(tmp_path, path):
     [
         (b"hello\n", "not a PO file"),
         (b'msgid "a\nmsgstr ""\n', "of 1 entries 0 can be read"),
+        (GERMAN + b'msgid "a"\n', "its last entry has no msgstr"),
         (GERMAN.replace(b"UTF-8", b"klingon") + ENTRIES, "klingon"),
         (GERMAN + b'msgid "\xff"\nmsgstr ""\n', "encoding UTF-8: "),
     ],

@@ -122,6 +122,11 @@ def test_a_batch_with_alignments_adds_their_loss_in_training_alone(variant):
     assert not model.losses
 
 
+def test_an_argument_that_there_is_not_is_refused_by_name():
+    with pytest.raises(TypeError, match="Transformer has no argument 'num_head'"):
+        Transformer.from_preset("tiny", vocab_size=9, num_head=2)
+
+
 @pytest.mark.parametrize("head", [(2, 0), (0, 2), (-1, 0), (0,), "ab", 1, (0.5, 1)])
 def test_an_alignment_head_that_there_is_not_is_refused_by_name(head):
     with pytest.raises(ValueError, match="alignment_head must be a layer from 0 to 1 and a head"):

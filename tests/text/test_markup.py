@@ -263,6 +263,12 @@ def test_a_line_of_kept_parts_among_others_keeps_what_is_between_them(line, writ
     assert lines == ["<p>Ein Hund</p>", written or line, "<p>Eine Katze</p>"]
 
 
+def test_a_part_of_a_kept_span_that_leaves_its_element_is_written_once():
+    text = "<i>{a} and {x<b>1</b>}</i> are here for you"
+    written = translated(text, "123 are here for you and 124", keep=["placeholder"])
+    assert re.sub("<.*?>", "", written) == "{a} are here for you and {x1}"
+
+
 def test_words_and_marks():
     words = Words("It's “T-shirts”, 3.5% of my_x's!\u00a0日本 e\u0301te\u0301 -")
     found = [words[i] for i in range(len(words))]

@@ -76,7 +76,7 @@ def assert_same_to_rounding(run_dir, other):
 
 @pytest.fixture(scope="module")
 def one(python_command, corpus, tmp_path_factory):
-    """The run of one process without dropout, which draws other numbers on each replica."""
+    """The run of one process without dropout, whose masks depend on the number of replicas."""
     output = tmp_path_factory.mktemp("one") / "run"
     finish(start(python_command, corpus, output, dropout=0.0, steps=12))
     return output
