@@ -322,20 +322,9 @@ def test_a_model_that_takes_shorter_sentences_refuses_them_by_name(texts, tokeni
     data = batches(texts, tokenizer)
     model = keras_mt.Transformer(tokenizer.vocab_size, 1, 8, 2, 8, max_length=16)
     model.compile("adam", keras_mt.losses.CrossEntropy())
-    tokens = np.array([[2, 5]])
-    calls = [
-        lambda: model.fit(data.epoch(0)),
-        lambda: model.fit(data.stream(), steps_per_epoch=1),
-        lambda: model.fit(data.stream().map(lambda x, y: (x, y)).prefetch(2), steps_per_epoch=1),
-        lambda: model.evaluate(data.epoch(0).take(1).concatenate(data.epoch(1))),
-        lambda: model.fit(
-            {"source": tokens, "target": tokens}, tokens, validation_data=data.epoch(0)
-        ),
-        lambda: model.evaluate(data.epoch(0)),
-    ]
-    for call in calls:
-        with pytest.raises(ValueError, match=r"max_length=24.*max_length=16"):
-            call()
+    for call in (model.fit, model.evaluate):
+        with pytest.raises(ValueError, match=r"at most max_length=16 tokens\. Received: 20"):
+            call(data.epoch(0))
 
 
 def test_fit_does_not_warn_that_it_cannot_shuffle_them(texts, tokenizer, eager):

@@ -141,7 +141,7 @@ def test_two_workers_train_as_one_and_only_the_chief_writes(
     )  # fmt: skip
     assert result.returncode == 0, result.stderr
     assert_same_to_rounding(tmp_path / "run", one)
-    epoch = int(re.search(r"(\d+) batches an epoch", result.stdout)[1])
+    epoch = int(re.search(r"train: .* (\d+) batches an epoch", result.stdout)[1])
     rest = 12 - epoch
     for once in ("finished at step 12", f"{epoch}/{epoch} - ", f"{rest}/{rest} - "):
         assert result.stdout.count(once) == 1, result.stdout
