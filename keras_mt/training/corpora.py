@@ -263,7 +263,7 @@ def _languages(config, directions, tokenizer):
             "give those of a run for several languages."
         )
     for code in config.codes:
-        check_language("A language of pairs", code, tokenizer.languages)
+        check_language("pairs", code, tokenizer.languages)
     return {
         "source_language": [source for _, source, _ in directions],
         "target_language": [target for _, _, target in directions],
