@@ -84,8 +84,8 @@ def _generation(folder, arguments):
     if longest > 0:
         options["max_length"] = min(longest, limit)
     check_search(options, GENERATION, file)
-    if given.min_length > options.get("max_length", limit):
-        raise refusal(file, "min_length", given.min_length, "at most the maximum length")
+    if given.min_length > (longest := options.get("max_length", limit)):
+        raise refusal(file, "min_length", given.min_length, f"at most {longest}")
     if given.forced_eos_token_id is not None:
         size = arguments["target_vocab_size"]
         end = folder.token_id("eos_token_id", size)

@@ -256,7 +256,8 @@ class CausalSelfAttention(MultiHeadAttention):
         num_heads: Number of heads; must divide the width of the input unless `key_dim` is given.
         dropout, key_dim, value_dim, use_bias, kernel_initializer: As in `MultiHeadAttention`.
         bias_initializer, num_key_value_heads, rotary_base: As in `MultiHeadAttention`.
-        scale_attention, **kwargs: As in `MultiHeadAttention`.
+        scale_attention: As in `MultiHeadAttention`.
+        **kwargs: As in `MultiHeadAttention`.
 
     Call arguments:
         inputs: Float tensor `[batch, length, width]`.
@@ -369,7 +370,8 @@ class CrossAttention(MultiHeadAttention):
         num_heads: Number of heads; must divide the width of the target unless `key_dim` is given.
         dropout, key_dim, value_dim, use_bias, kernel_initializer: As in `MultiHeadAttention`.
         bias_initializer, num_key_value_heads: As in `MultiHeadAttention`.
-        scale_attention, **kwargs: As in `MultiHeadAttention`.
+        scale_attention: As in `MultiHeadAttention`.
+        **kwargs: As in `MultiHeadAttention`.
 
     Call arguments:
         target: Float tensor `[batch, target_length, width]`.

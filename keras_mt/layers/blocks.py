@@ -220,7 +220,8 @@ class DecoderBlock(_Block):
             `SSRU`, which may stand in for self-attention; None for `"scf"`.
         dropout, activation, pre_norm, norm, gated, use_bias, norm_epsilon: As in `EncoderBlock`.
         num_key_value_heads, key_dim, scale_attention, rotary_base: As in `MultiHeadAttention`.
-        feed_forward, **kwargs: As in `EncoderBlock`.
+        feed_forward: As in `EncoderBlock`.
+        **kwargs: As in `EncoderBlock`.
 
     Call arguments:
         target: Float tensor `[batch, target_length, width]`.
