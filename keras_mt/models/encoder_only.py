@@ -7,15 +7,14 @@ import keras
 
 from keras_mt.layers import EncoderBlock, PositionalEmbedding
 from keras_mt.layers.dropout import Dropout
-from keras_mt.layers.layer import arguments_of
 from keras_mt.layers.normalization import LayerNormalization
 from keras_mt.layers.types import Activation, DType
 from keras_mt.models.mixins import (
     RecordedModel,
     block_options,
     embedding_options,
+    functional_arguments,
     preset,
-    refuse_unknown,
 )
 
 # As in Transformer. base is BERT base of Devlin et al. 2019; tiny is for tens of thousands of
@@ -77,8 +76,7 @@ class EncoderOnly(RecordedModel, keras.Model):
         dtype: DType = None,
         **kwargs: Any,
     ):
-        arguments = arguments_of(locals())
-        refuse_unknown(self, kwargs)
+        arguments = functional_arguments(locals())
         policy = keras.dtype_policies.get(dtype or keras.config.dtype_policy())
         options = embedding_options(arguments, policy)
         embedding = PositionalEmbedding(

@@ -4,7 +4,7 @@ from typing import Any, ClassVar, Self
 
 import keras
 
-from keras_mt.layers.layer import config_of
+from keras_mt.layers.layer import arguments_of, config_of
 
 
 class ModelMixin:
@@ -71,10 +71,11 @@ class RecordedModel(ModelMixin):
         return {**super().get_config(), **self._config, "frozen": frozen}
 
 
-def refuse_unknown(model: keras.Model, kwargs: dict[str, Any]) -> None:
-    """Refuses arguments that a functional model would ignore."""
-    if unknown := kwargs.keys() - {"name", "trainable", "activity_regularizer"}:
-        raise TypeError(f"{type(model).__name__} has no argument {min(unknown)!r}.")
+def functional_arguments(scope: dict[str, Any]) -> dict[str, Any]:
+    """`arguments_of` a constructor; refuses others, which a functional model would ignore."""
+    if unknown := scope["kwargs"].keys() - {"name", "trainable", "activity_regularizer"}:
+        raise TypeError(f"{type(scope['self']).__name__} has no argument {min(unknown)!r}.")
+    return arguments_of(scope)
 
 
 def preset(

@@ -13,7 +13,6 @@ from keras_mt.layers import (
     RelativePositions,
     target_mask,
 )
-from keras_mt.layers.layer import arguments_of
 from keras_mt.layers.normalization import norm_layer
 from keras_mt.layers.positional_embedding import ENCODINGS
 from keras_mt.layers.types import Activation, DType, Tensor
@@ -23,8 +22,8 @@ from keras_mt.models.mixins import (
     RecordedModel,
     block_options,
     embedding_options,
+    functional_arguments,
     preset,
-    refuse_unknown,
 )
 from keras_mt.models.seq2seq import Cache, Seq2Seq
 from keras_mt.models.stack import Stack
@@ -154,8 +153,7 @@ class Transformer(RecordedModel, Seq2Seq, keras.Model):
         _feed_forward: Callable[..., keras.layers.Layer | None] | None = None,
         **kwargs: Any,
     ):
-        arguments = arguments_of(locals())
-        refuse_unknown(self, kwargs)
+        arguments = functional_arguments(locals())
         policy = keras.dtype_policies.get(dtype or keras.config.dtype_policy())
         embeddings = _embeddings(arguments, policy)
         stacks = [_stack(side, arguments, policy, _feed_forward) for side in _SIDES]
