@@ -154,10 +154,10 @@ def _recipe(statistics, preset, operations):
     dropout = recipe.model["dropout"]
     for shorter in _SHORTER:
         pieces = min(recipe.pieces, shorter.pieces)
-        shorter = shorter._replace(pieces=pieces, epochs=recipe.epochs, **fixed)  # noqa: PLW2901
+        candidate = shorter._replace(pieces=pieces, epochs=recipe.epochs, **fixed)
         too_long = operations < _ENOUGH_EPOCHS * size * recipe.operations
-        if too_long and shorter.operations < recipe.operations:
-            recipe = shorter
+        if too_long and candidate.operations < recipe.operations:
+            recipe = candidate
     return recipe, dropout, operations / (size * recipe.operations)
 
 
