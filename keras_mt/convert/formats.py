@@ -22,7 +22,7 @@ FORMATS = {
     "ctranslate2": "a folder for CTranslate2",
     "huggingface": "a folder of MarianMT for transformers",
     "marian": "a folder for Marian, Bergamot and Firefox",
-    "litert": "a model from ids to ids for LiteRT",
+    "litert": "a folder that translates without TensorFlow, by LiteRT",
     "onnx": "encoder and decoder step for ONNX",
 }
 
@@ -32,9 +32,10 @@ class ExportOptions:
     """The options of exports, each for the formats that hold it."""
 
     quantization: str | None = option(
-        "How ctranslate2, marian or litert stores the weights; the last two take int8 alone.",
-        choices=("int8", "int16", "float16"),
-        default_text="float32",
+        "How ctranslate2, marian or litert stores the weights; marian takes int8 alone, litert "
+        "int8 or float32.",
+        choices=("int8", "int16", "float16", "float32"),
+        default_text="int8 for litert, else float32",
     )
     dtype: str = option(
         "Dtype of the weights and of the computation of a saved_model.",

@@ -1,74 +1,112 @@
 """Export to LiteRT (TensorFlow Lite), with the search in the model."""
 
+import dataclasses
+import json
 import os
 import re
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
+import keras
 import tensorflow as tf
 
-from keras_mt.convert.formats import LANGUAGES, SAMPLING, SEARCH, ModelFormat
-from keras_mt.convert.ids import special_ids, write_ids
+from keras_mt.convert.formats import SAMPLING, ModelFormat
 from keras_mt.errors import InputError
 from keras_mt.files import new_folder
 from keras_mt.inference import Predictor
+from keras_mt.options import TranslationOptions
+from keras_mt.run_folder import RunFolder
+from keras_mt.serving.assets import model_card
+from keras_mt.text import PretrainedTokenizer, Tokenizer
 from keras_mt.translation import Translator
 
+_OPTIONS = {field.name for field in dataclasses.fields(TranslationOptions)}
 FORMAT = ModelFormat(
-    "LiteRT", {*SEARCH, *LANGUAGES, "quantization"} - {*SAMPLING}, quantizations=("int8",)
+    "LiteRT",
+    {*_OPTIONS, "quantization", "card", "shortlist"} - {*SAMPLING},
+    quantizations=("int8", "float32"),
 )
 
 
 def to_litert(
-    translator: Translator, directory: str | os.PathLike, quantization: str | None = None
+    translator: Translator,
+    directory: str | os.PathLike,
+    quantization: str = "int8",
+    card: dict[str, Any] | None = None,
 ) -> None:
-    """Writes a model that LiteRT's interpreter runs: ids of a source in, ids of translations out.
+    """Writes a folder that `ExportedTranslator` translates with, without TensorFlow.
 
-    `model.tflite` includes the search, for the translator's languages, in builtin operations.
+    `model.tflite` includes the search, in builtin operations. Beside it lie the tokenizer, which
+    must be one of ours, and the model card with the options.
     """
     FORMAT.check(translator, directory, quantization)
-    model = translator.models[0].for_inference()
-    ids = special_ids(translator)
-    converter = tf.lite.TFLiteConverter.from_concrete_functions(
-        [_search(translator, model, ids).get_concrete_function()], model
-    )
-    if quantization:
-        converter.optimizations = [tf.lite.Optimize.DEFAULT]
-    try:
-        converted = converter.convert()
-    except Exception as error:  # The converter's own exception has no more specific base class.
-        foreign = re.search(r"(?:Select|Custom) ops: (.*)", str(error))
-        if foreign is None:
-            raise
+    if type(translator.tokenizer) not in (Tokenizer, PretrainedTokenizer):
         raise InputError(
-            f"LiteRT has none of the operations {foreign[1]}, which the model or an option of the "
-            "search needs."
-        ) from None
+            "An export to LiteRT takes a Tokenizer or a PretrainedTokenizer, which work without "
+            f"TensorFlow. Received: {type(translator.tokenizer).__name__}"
+        )
+    model = translator.models[0].for_inference()
+    # The converter needs static sizes in the loops of recurrent layers.
+    rows = 1 if any(isinstance(x, keras.layers.RNN) for x in model._flatten_layers()) else None
+    predictor = Predictor([model], translator.shortlist)
+    functions = _signatures(translator.graph(predictor), rows)
+    card = model_card(translator, Path(directory), card, quantization=quantization, rows=rows)
     with new_folder(directory) as folder:
-        (folder / "model.tflite").write_bytes(converted)
-        write_ids(folder, translator, ids)
+        (folder / "model.tflite").write_bytes(_converted(functions, predictor, quantization))
+        RunFolder(folder).save_tokenizer(translator.tokenizer)
+        (folder / "model_card.json").write_text(
+            json.dumps(card, indent=2, ensure_ascii=False) + "\n", encoding="utf-8"
+        )
 
 
-def _search(translator, model, ids):
-    """The search as a function of a source's ids; the converter takes no variables in its loop."""
-    predictor = Predictor([model]).frozen("LiteRT's converter", "it is too large for LiteRT")
-    graph = translator.graph(predictor)
-    added = len(ids["before_source"]) + len(ids["after_source"])
+def _signatures(graph, rows) -> dict[str, Callable]:
+    """The functions `translate` and `score` of ids `[rows, length]`, padded, as the docs say."""
+    predictor, tokenizer = graph.predictor, graph.tokenizer
+    padding_id, forced = tokenizer.padding_id, graph.segmenter.forced
 
-    def translate(source):
-        lengths = tf.shape(source)[1:] - added
-        prefix = tf.constant([ids["forced"]]) if ids["forced"] else None
+    def translate(source, lengths, prefix=None):
         found = predictor.search(
-            graph.tokenizer,
-            graph.options,
-            len(ids["forced"]),
-            source,
-            lengths,
-            lengths <= 0,
-            prefix,
+            tokenizer, graph.options, forced, source, lengths, lengths <= 0, prefix
         )
         # LiteRT's Python interpreter cannot return an empty tensor, as for an empty source.
-        tokens = tf.pad(found.tokens, ((0, 0), (0, 0), (0, 1)), constant_values=ids["padding"])
+        tokens = tf.pad(found.tokens, ((0, 0), (0, 0), (0, 1)), constant_values=padding_id)
         return {**found._asdict(), "tokens": tokens}
 
-    # One row: for recurrent layers, the converter needs the static shape of what a loop collects.
-    source = tf.TensorSpec([1, None], tf.int32, name="source")
-    return tf.function(translate, autograph=False, input_signature=[source])
+    def score(source, target):
+        inputs = tf.pad(target, ((0, 0), (1, 0)), constant_values=tokenizer.bos_id)[:, :-1]
+        outputs = {"log_probs": predictor.score(source, inputs, target)}
+        attention = predictor.attention(source, inputs)
+        return outputs if attention is None else {**outputs, "attention": attention}
+
+    def function(python_function, **shapes):
+        specs = [tf.TensorSpec(shape, tf.int32, name=name) for name, shape in shapes.items()]
+        return tf.function(python_function, autograph=False, input_signature=specs)
+
+    prefix = {"prefix": (rows, forced)} if forced else {}
+    return {
+        "translate": function(translate, source=(rows, None), lengths=(rows,), **prefix),
+        "score": function(score, source=(rows, None), target=(rows, None)),
+    }
+
+
+def _converted(functions, predictor, quantization):
+    """The bytes of a model of LiteRT, in which the functions share their weights."""
+    module = tf.Module()
+    module.variables_ = [variable.value for variable in predictor.variables]
+    with tempfile.TemporaryDirectory() as folder:
+        tf.saved_model.save(module, folder, signatures=functions)
+        converter = tf.lite.TFLiteConverter.from_saved_model(folder, [*functions])
+        if quantization == "int8":
+            converter.optimizations = [tf.lite.Optimize.DEFAULT]
+        try:
+            return converter.convert()
+        except Exception as error:  # The converter's own exception has no more specific base class.
+            foreign = re.search(r"(?:Select|Custom) ops: (.*)", str(error))
+            if foreign is None:
+                raise
+            raise InputError(
+                f"LiteRT has none of the operations {foreign[1]}, which the model or an option of "
+                "the search needs."
+            ) from None

@@ -51,17 +51,8 @@ def to_saved_model(
     FORMAT.check(translator, directory)
     directory = Path(directory).absolute()
     _check_dtype(translator.models, dtype)
-    options = {
-        **dataclasses.asdict(translator.options),
-        **{name: getattr(translator, name) for name in LANGUAGES},
-        "dtype": dtype,
-        "freeze": freeze,
-        "shortlist": translator.shortlist is not None,
-        "trusted_attention": translator.trusted_attention,
-        "reads_terms": translator.reads_terms,
-    }
     # Before the work, since it may fail on what is missing.
-    card = {**model_card(translator, directory), "options": options, **(card or {})}
+    card = model_card(translator, directory, card, dtype=dtype, freeze=freeze)
     models = [model.for_inference(dtype) for model in translator.models]
     predictor = Predictor(models, translator.shortlist)
     functions = _signatures(translator, predictor, freeze, signatures)

@@ -118,4 +118,4 @@ def beam_numbers(log_probs: tf.Tensor) -> tf.Tensor:
 
 
 def _is_among(tokens, banned):
-    return tf.reduce_any(tokens[..., None] == banned, axis=-1)
+    return tf.reduce_any(tf.expand_dims(tokens, -1) == banned, axis=-1)

@@ -1,5 +1,6 @@
 """The files of an export besides the graph: warm-up requests, model card, server configuration."""
 
+import dataclasses
 import itertools
 import json
 from collections.abc import Callable, Mapping
@@ -13,6 +14,7 @@ import tensorflow_text
 
 from keras_mt.files import atomic_write
 from keras_mt.text import BaseTokenizer
+from keras_mt.translation.interface import LANGUAGES
 from keras_mt.version import __version__
 
 if TYPE_CHECKING:
@@ -98,8 +100,21 @@ def sample_texts(tokenizer: BaseTokenizer, number: int = _BATCH_SIZES[-1]) -> li
     return [" ".join(itertools.islice(words, 3 + 7 * i % 18)) for i in range(number)]
 
 
-def model_card(translator: "Translator", directory: Path) -> dict[str, Any]:
-    """The model card of an export; languages, data and quality come from the run."""
+def model_card(
+    translator: "Translator", directory: Path, card: Mapping[str, Any] | None, **options: Any
+) -> dict[str, Any]:
+    """The model card of an export; languages, data and quality come from the run.
+
+    Its `options` are the translator's and those given, and the fields of `card` come last.
+    """
+    options = {
+        **dataclasses.asdict(translator.options),
+        **{name: getattr(translator, name) for name in LANGUAGES},
+        "shortlist": translator.shortlist is not None,
+        "trusted_attention": translator.trusted_attention,
+        "reads_terms": translator.reads_terms,
+        **options,
+    }
     config = translator.models[0].get_config()
     tokenizer = translator.tokenizer
     return {
@@ -125,4 +140,6 @@ def model_card(translator: "Translator", directory: Path) -> dict[str, Any]:
             "keras": keras.__version__,
             "tensorflow-text": tensorflow_text.__version__,
         },
+        "options": options,
+        **(card or {}),
     }

@@ -1,8 +1,5 @@
 """Models in LiteRT's format: its interpreter, without TensorFlow, finds what ours finds."""
 
-import json
-
-import numpy as np
 import pytest
 import sacrebleu
 import tensorflow as tf
@@ -26,33 +23,38 @@ def sources():
     return list(dict.fromkeys(pair[0] for pair in phrasebook.pairs("test")))[:40]
 
 
-def translations(folder, tokenizer, sources):
-    ids = json.loads((folder / "ids.json").read_text())
-    run = Interpreter(str(folder / "model.tflite"), num_threads=1).get_signature_runner()
-    found = []
-    for row in tokenizer.pieces(tf.constant(sources)).to_list():
-        source = [*ids["before_source"], *row, *ids["after_source"]]
-        outputs = run(source=np.array([source], np.int32))
+def translations(folder, translator, sources):
+    run = Interpreter(str(folder / "model.tflite"), num_threads=1).get_signature_runner("translate")
+    tokenizer, found = translator.tokenizer, []
+    codes = [translator.source_language, translator.target_language] if tokenizer.languages else []
+    codes = [tf.constant([code]) for code in codes]
+    forced = tokenizer.forced_ids(*codes[1:])
+    prefix = {} if forced is None else {"prefix": forced.numpy()}
+    for text in sources:
+        pieces = tokenizer.pieces(tf.constant([text]))
+        source = tokenizer.source_ids(pieces, *codes).to_tensor().numpy()
+        outputs = run(source=source, lengths=pieces.row_lengths().numpy().astype("int32"), **prefix)
         found.append(outputs["tokens"][0, 0, : outputs["lengths"][0, 0]].tolist())
     texts = tokenizer.text(tf.ragged.constant(found, dtype=tf.int32)).numpy()
     return [text.decode() for text in texts]
 
 
 def test_it_translates_as_ours_does(load, run_dir, sources, tmp_path):
-    keras_mt("export", run_dir, tmp_path / "litert", "--format", "litert")
+    folder = tmp_path / "litert"
+    keras_mt("export", run_dir, folder, "--format", "litert", "--quantization", "float32")
     ours = load(split_sentences=False)
-    assert translations(tmp_path / "litert", ours.tokenizer, [*sources, ""]) == ours([*sources, ""])
-    assert (tmp_path / "litert" / "tokenizer.model").read_bytes() == ours.tokenizer.model
+    assert translations(folder, ours, [*sources, ""]) == ours([*sources, ""])
+    assert (folder / "tokenizer.model").read_bytes() == ours.tokenizer.model
     # Weights that stay variables would not be in the file.
-    size = (tmp_path / "litert" / "model.tflite").stat().st_size
+    size = (folder / "model.tflite").stat().st_size
     assert size > 4 * ours.models[0].count_params()
 
 
 @pytest.mark.exhaustive
 def test_in_8_bits_it_translates_almost_the_same(load, sources, tmp_path):
     ours = load(beam_size=1, split_sentences=False)
-    to_litert(ours, tmp_path / "int8", "int8")
-    found = translations(tmp_path / "int8", ours.tokenizer, sources)
+    to_litert(ours, tmp_path / "int8")
+    found = translations(tmp_path / "int8", ours, sources)
     assert sacrebleu.corpus_bleu(found, [ours(sources)]).score > 95
 
 
@@ -62,22 +64,20 @@ def test_whatever_the_architecture(name, load, sources, tmp_path):
     tokenizer = load().tokenizer
     options = {"early_stopping": True, "force_end": True, "min_length": 3, "max_length": 12}
     translator = Translator(small(name, tokenizer), tokenizer, beam_size=2, **options)
-    to_litert(translator, tmp_path / "litert")
+    to_litert(translator, tmp_path / "litert", "float32")
     ours = translator(sources[:20])
     assert len(set(ours)) > 3
-    assert translations(tmp_path / "litert", tokenizer, sources[:20]) == ours
+    assert translations(tmp_path / "litert", translator, sources[:20]) == ours
 
 
 @pytest.mark.exhaustive
 def test_of_several_languages_it_is_between_two(golden, sources, tmp_path):
-    translator = from_huggingface(golden / "m2m_100").with_options(source_language=None)
-    with pytest.raises(ValueError, match="source_language must be given"):
-        to_litert(translator, tmp_path / "litert")
+    translator = from_huggingface(golden / "m2m_100")
     translator = translator.with_options(source_language="pt", target_language="en")
-    to_litert(translator, tmp_path / "litert")
+    to_litert(translator, tmp_path / "litert", "float32")
     ours = translator(sources[:30])
     assert len(set(ours)) > 1
-    assert translations(tmp_path / "litert", translator.tokenizer, sources[:30]) == ours
+    assert translations(tmp_path / "litert", translator, sources[:30]) == ours
 
 
 def test_an_operation_that_litert_has_not_is_named(load, tmp_path):
@@ -93,7 +93,7 @@ def test_what_litert_has_not_is_refused(load, tmp_path):
         to_litert(Translator(models * 2, translator.tokenizer), folder)
     with pytest.raises(ValueError, match="cannot hold temperature"):
         to_litert(load(temperature=1.0), folder)
-    with pytest.raises(ValueError, match="quantization must be int8"):
+    with pytest.raises(ValueError, match="quantization must be int8 or float32"):
         to_litert(translator, folder, "int16")
     with pytest.raises(FileExistsError, match="is not overwritten"):
         to_litert(translator, tmp_path)
