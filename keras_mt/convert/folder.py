@@ -9,7 +9,7 @@ from sentencepiece import SentencePieceProcessor
 
 from keras_mt.convert.fields import read_fields, refusal
 from keras_mt.errors import InputError
-from keras_mt.text.tokenizer import sentencepiece_processor
+from keras_mt.text.vocabulary import sentencepiece_processor
 
 _Fields = TypeVar("_Fields")
 

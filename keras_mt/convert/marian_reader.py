@@ -23,7 +23,7 @@ from keras_mt.convert.marian_files import parse_yaml, read_file, read_marian
 from keras_mt.errors import InputError
 from keras_mt.layers.feed_forward import gelu_sigmoid
 from keras_mt.text import PretrainedTokenizer
-from keras_mt.text.tokenizer import sentencepiece_processor
+from keras_mt.text.vocabulary import sentencepiece_processor
 
 _NO_MODEL = "lex", "shortlist", "pytorch_model", "training_args"  # Beginnings of files' names.
 _MAX_LENGTH = 1024  # Of the table of positions, which the files do not have.

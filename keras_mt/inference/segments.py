@@ -6,11 +6,9 @@ import tensorflow as tf
 
 from keras_mt.options import NO_HYPOTHESIS
 from keras_mt.text import BaseTokenizer
+from keras_mt.text.patterns import NO_WORD
 from keras_mt.text.sentences import cut, split_lines, split_sentences
-from keras_mt.text.spans import NO_END, SLOT
-
-# What passes through untranslated: a line without a letter or digit.
-_NO_WORD = rf"[^\pL\pN{NO_END}{SLOT}]*"
+from keras_mt.text.spans import SLOT
 
 
 class Segments(NamedTuple):
@@ -59,7 +57,7 @@ class Segmenter:
         lines, before = lines.flat_values, before.flat_values
         has_prefix = tf.broadcast_to(has_prefix, tf.shape(text))
         begun = is_first(text_index) & tf.gather(has_prefix, text_index)
-        passes = tf.strings.regex_full_match(lines, _NO_WORD) & ~begun
+        passes = tf.strings.regex_full_match(lines, NO_WORD) & ~begun
         before = tf.where(begun, "", before) + tf.where(passes, lines, "")
         lines, terms = self._without_terms(tf.where(passes, "", lines))
 

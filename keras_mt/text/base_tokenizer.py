@@ -9,9 +9,11 @@ import numpy as np
 import tensorflow as tf
 
 from keras_mt.errors import InputError
+from keras_mt.text.patterns import Rewrite
+from keras_mt.text.vocabulary import Vocabulary
 
 
-class BaseTokenizer(abc.ABC):
+class BaseTokenizer(Vocabulary, abc.ABC):
     """A tokenizer that a `keras_mt.Translator` can translate, score and export with.
 
     Methods on tensors must use TensorFlow ops only, since they become part of the graph. Special
@@ -53,25 +55,6 @@ class BaseTokenizer(abc.ABC):
     ...         return tf.strings.unicode_encode(ids[..., tf.newaxis], "UTF-8")
     """
 
-    padding_id: int = 0
-    bos_id: int = 2
-    eos_id: int = 3
-    language_ids: Sequence[tuple[str, int]] = ()
-    language_first: bool = True
-    target_on_source: bool = False
-    source_prefix: Sequence[int] = ()
-    source_eos_id: int | None = None
-    forced: Sequence[int] = ()
-    term_markers: tuple[int, int] | None = None
-
-    @property
-    def languages(self) -> Sequence[str]:
-        return tuple(code for code, _ in self.language_ids)
-
-    @property
-    def forbidden_ids(self) -> tuple[int, ...]:
-        return tuple({self.padding_id, self.bos_id} - {self.eos_id})
-
     @property
     @abc.abstractmethod
     def vocab_size(self) -> int: ...
@@ -83,10 +66,6 @@ class BaseTokenizer(abc.ABC):
     @property
     def target_vocab_size(self) -> int:
         return self.vocab_size
-
-    @property
-    def description(self) -> str:
-        return type(self).__name__
 
     @abc.abstractmethod
     def pieces(self, strings: tf.Tensor) -> tf.RaggedTensor:
@@ -118,20 +97,20 @@ class BaseTokenizer(abc.ABC):
         Languages are strings `[batch]`, codes of `languages`; None if there are none. Every row
         gets the same number of special ids.
         """
-        rows = pieces.nrows()
-        eos_id = self.eos_id if self.source_eos_id is None else self.source_eos_id
-        parts = [pieces, tf.fill((rows, 1), eos_id)]
-        if self.language_ids:
-            code = target_language if self.target_on_source else source_language
-            if code is None:  # To count ids: their number is the same for any language.
-                code = tf.fill((rows,), self.languages[0])
-            parts.insert(0 if self.language_first else 2, self._language_column(code))
-        if self.source_prefix:
-            parts.insert(0, tf.tile([self.source_prefix], (rows, 1)))
-        return tf.concat([tf.cast(part, pieces.dtype) for part in parts], axis=1)
+        code = target_language if self.target_on_source else source_language
+        rows, (before, after) = pieces.nrows(), self.around_source(self._language_column(code))
+        before, after = (
+            [tf.broadcast_to(tf.cast(ids, pieces.dtype), (rows, 1)) for ids in side]
+            for side in (before, after)
+        )
+        return tf.concat([*before, pieces, *after], axis=1)
 
     def _language_column(self, codes):
+        """The ids of languages, int32 `[batch, 1]`: of one, if there are none but to count ids."""
+        if not self.language_ids:
+            return None
         # An unknown language is refused elsewhere, and must have an id all the same.
+        codes = tf.convert_to_tensor(self.languages[:1] if codes is None else codes)
         return tf.maximum(ids_of(codes, self.language_ids), 0)[:, None]
 
     def target_ids(
@@ -150,10 +129,9 @@ class BaseTokenizer(abc.ABC):
         One row if they are the same for all. They count in a hypothesis's length, at no cost in its
         log-probability.
         """
-        if self.language_ids and not self.target_on_source:
-            codes = self.languages[:1] if target_language is None else target_language
-            return self._language_column(tf.convert_to_tensor(codes))
-        return tf.constant([self.forced], tf.int32) if self.forced else None
+        forced = self.before_target(self._language_column(target_language))
+        columns = [tf.reshape(tf.cast(ids, tf.int32), (-1, 1)) for ids in forced]
+        return tf.concat(columns, axis=1) if columns else None
 
     def special_counts(self) -> tuple[int, int]:
         """The numbers of special ids that `source_ids` and `target_ids` add, in any language."""
@@ -219,7 +197,13 @@ def ids_of(strings: tf.Tensor, ids: Sequence[tuple[str, int]]) -> tf.Tensor:
     return tf.reduce_max(tf.where(strings[:, None] == known, values, -1), axis=1)
 
 
-def without_control_characters(strings: tf.Tensor, but: str = "") -> tf.Tensor:
-    """Valid UTF-8: control characters but tab, line ends and one become spaces, as other bytes."""
-    strings = tf.strings.unicode_transcode(strings, "UTF-8", "UTF-8", replacement_char=ord(" "))
-    return tf.strings.regex_replace(strings, rf"[^\P{{Cc}}{but}\t\n\r]", " ")
+def valid(strings: tf.Tensor) -> tf.Tensor:
+    """Valid UTF-8: what is none becomes spaces."""
+    return tf.strings.unicode_transcode(strings, "UTF-8", "UTF-8", replacement_char=ord(" "))
+
+
+def rewritten(strings: tf.Tensor, *rewrites: Rewrite) -> tf.Tensor:
+    """Strings with rewrites of `patterns`, one after another."""
+    for pattern, rewrite in rewrites:
+        strings = tf.strings.regex_replace(strings, pattern, rewrite)
+    return strings

@@ -2,16 +2,10 @@
 
 import tensorflow as tf
 
-from keras_mt.text.base_tokenizer import without_control_characters
-from keras_mt.text.spans import GUARD, NO_END, SLOT, TERM, TERM_END
+from keras_mt.text import patterns
+from keras_mt.text.base_tokenizer import rewritten, valid
 
-# Control characters that no cleaned text contains: a cut, and a period within a sentence.
-_CUT, _POINT = "\x1f", "\x1d"
-SPACE = r"[\s\p{Z}]"  # RE2's \s is ASCII's alone.
-_CLOSERS = r""""'”’»)\]」』）"""
-_OPENING = r"""["'“‘„«(\[¿¡]*[\p{Lu}\p{Lt}\p{Lo}]"""
 _END = -1  # Not the id of any token.
-_ABBREVIATION = r"Mrs?|Ms|Mme|Drs?|Profs?|Sra?|St|Hr|Fr|Nr|No|vs|\pN{1,2}|(?:\pL\.)*\pL"
 
 
 def split_lines(
@@ -24,18 +18,12 @@ def split_lines(
     become spaces. Returns ragged strings `[batch, (lines)]`, the lines, and the white space before
     each; and that after the last line of each text, `[batch]`.
     """
-    text = without_control_characters(text, but=TERM + TERM_END + GUARD)
-    if with_terms:
-        term = rf"{TERM}([^{TERM}{TERM_END}\n]+){TERM_END}"
-        text = _replaced(text, (term, rf"{SLOT}\1{SLOT}"))
-    text = _replaced(text, (rf"{GUARD}({SPACE})", rf"{NO_END}\1"))
-    text = _replaced(text, (rf"([。！？]){GUARD}", rf"\1{NO_END}"), (r"[\x01-\x03]", " "))
-    trailing = tf.strings.regex_replace(text, rf"(?s)^.*?({SPACE}*)$", r"\1")
-    text = _replaced(
-        text, (rf"(?s)^(.*?){SPACE}*$", r"\1"), (rf"({SPACE}*\n{SPACE}*)", rf"{_CUT}\1")
-    )
-    lines, separators = _without_separators(tf.strings.split(text, _CUT))
-    return tf.ragged.map_flat_values(_replaced, lines, (r"[\t\r]", " ")), separators, trailing
+    terms = [patterns.TERMS] if with_terms else []
+    text = rewritten(valid(text), patterns.TEXT, *terms, *patterns.GUARDS)
+    trailing = rewritten(text, patterns.TRAILING)
+    lines = tf.strings.split(rewritten(text, *patterns.LINES), patterns.CUT)
+    lines, separators = _without_separators(lines)
+    return tf.ragged.map_flat_values(rewritten, lines, patterns.LINE), separators, trailing
 
 
 def split_sentences(
@@ -48,29 +36,15 @@ def split_sentences(
     before `NO_END`, which goes. A `SLOT` may follow what ends a sentence. Returns ragged strings
     `[lines, (sentences)]`, and the white space before each.
     """
-    others = rf"[^。！？\s\p{{Z}}{_CLOSERS}{_CUT}{NO_END}{SLOT}]"
-    marked = _replaced(
-        lines,
-        (rf"(^|[^\pL\pN])({_ABBREVIATION})\.", rf"\1\2{_POINT}"),
-        (rf"([.!?…][{_CLOSERS}]*{SLOT}?){SPACE}+({_OPENING})", rf"\1{_CUT} \2"),
-        (rf"([。！？]{SLOT}?){SPACE}*({others})", rf"\1{_CUT} \2"),
-        (_POINT, "."),
-    )
-    marked = _replaced(tf.where(where, marked, lines), (NO_END, ""))
-    return _without_separators(tf.strings.split(marked, _CUT))
+    marked = tf.where(where, rewritten(lines, *patterns.SENTENCES), lines)
+    marked = rewritten(marked, patterns.MAY_END)
+    return _without_separators(tf.strings.split(marked, patterns.CUT))
 
 
 def _without_separators(segments):
     """Segments without the white space that they begin with, and that white space."""
-    separators = tf.ragged.map_flat_values(_replaced, segments, (rf"(?s)^({SPACE}*).*", r"\1"))
-    segments = tf.ragged.map_flat_values(_replaced, segments, (rf"^{SPACE}+", ""))
-    return segments, separators
-
-
-def _replaced(text, *rewrites):
-    for pattern, rewrite in rewrites:
-        text = tf.strings.regex_replace(text, pattern, rewrite)
-    return text
+    separators = tf.ragged.map_flat_values(rewritten, segments, patterns.SEPARATOR)
+    return tf.ragged.map_flat_values(rewritten, segments, patterns.SEGMENT), separators
 
 
 def cut(ids: tf.RaggedTensor, begins: tf.Tensor, limit: int) -> tuple[tf.RaggedTensor, tf.Tensor]:

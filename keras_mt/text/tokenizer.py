@@ -4,10 +4,8 @@ import bisect
 import functools
 import hashlib
 import io
-import os
 import re
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 from random import Random
 from typing import Self
 
@@ -17,12 +15,12 @@ import tensorflow as tf
 from tensorflow_text.python.ops import sentencepiece_tokenizer
 
 from keras_mt.errors import InputError
-from keras_mt.files import atomic_write
-from keras_mt.text.base_tokenizer import BaseTokenizer, without_control_characters
+from keras_mt.text.base_tokenizer import BaseTokenizer, rewritten, valid
+from keras_mt.text.patterns import PIECES
+from keras_mt.text.vocabulary import LANGUAGE, SentencePieceVocabulary
 
 _CANDIDATES = 16  # Number of segmentations of a word to sample from.
 _REMEMBERED = 50_000  # Number of words whose segmentations are cached.
-_LANGUAGE = re.compile(r"<2(\w+)>")  # The piece of a language, as in Johnson et al. 2017.
 
 
 class SentencePiece(sentencepiece_tokenizer.SentencepieceTokenizer):
@@ -43,7 +41,7 @@ class _NamedModel(sentencepiece_tokenizer._SentencepieceModelResource):
         )
 
 
-class Tokenizer(SentencePiece, BaseTokenizer):
+class Tokenizer(SentencePieceVocabulary, SentencePiece, BaseTokenizer):
     """A SentencePiece tokenizer with byte fallback: no character is ever unknown.
 
     It is a `tensorflow_text.SentencepieceTokenizer`, so it runs eagerly, in `tf.data`, in a
@@ -75,23 +73,10 @@ class Tokenizer(SentencePiece, BaseTokenizer):
         (https://arxiv.org/abs/1611.04558).
     """
 
-    padding_id, unknown_id, bos_id, eos_id = 0, 1, 2, 3
-    target_on_source = True
-    description = "SentencePiece with byte fallback, NFKC"
-
     def __init__(self, model: bytes):
-        super().__init__(model)
-        self.model = model
-        self._processor = sentencepiece.SentencePieceProcessor(model_proto=model)
-        pieces = range(self._processor.get_piece_size())
-        controls = filter(self._processor.is_control, pieces)
-        found = {i: _LANGUAGE.fullmatch(self._processor.id_to_piece(i)) for i in controls}
-        self.language_ids = tuple((code[1], i) for i, code in found.items() if code)
-        # Control characters, which `pieces` makes spaces of, have bytes all the same.
-        markers = [self._processor.piece_to_id(f"<0x0{i}>") for i in (1, 2)]
-        self.term_markers = None if self.unknown_id in markers else tuple(markers)
-        self._log_probs = np.array([self._processor.get_score(piece) for piece in pieces])
-        self._begins = [self._processor.id_to_piece(piece)[0] == "▁" for piece in pieces]
+        SentencePiece.__init__(self, model)
+        SentencePieceVocabulary.__init__(self, model)
+        self._log_probs = np.array(self._processor.get_score([*range(self.vocab_size)]))
         self._units = {self.eos_id, *(id for _, id in self.language_ids)}  # That stay as they are.
         self._begins_unit = [b or i in self._units for i, b in enumerate(self._begins)]
         self._segmentations = functools.lru_cache(_REMEMBERED)(self._find_segmentations)
@@ -131,7 +116,7 @@ class Tokenizer(SentencePiece, BaseTokenizer):
         if model_type not in ("unigram", "bpe"):
             raise InputError(f"model_type must be 'unigram' or 'bpe'. Received: {model_type!r}")
         symbols = [f"<2{code}>" for code in languages]
-        if len({*symbols}) < len(symbols) or not all(map(_LANGUAGE.fullmatch, symbols)):
+        if len({*symbols}) < len(symbols) or not all(map(LANGUAGE.fullmatch, symbols)):
             raise InputError(
                 "languages must be different codes of letters, digits and _. "
                 f"Received: {list(languages)}"
@@ -160,42 +145,6 @@ class Tokenizer(SentencePiece, BaseTokenizer):
         except (RuntimeError, OSError) as error:
             raise InputError(_explain(str(error), vocab_size, 260 + len(symbols))) from None
         return cls(model.getvalue())
-
-    def __reduce__(self) -> tuple:
-        return type(self), (self.model,)
-
-    @classmethod
-    def load(cls, path: str | os.PathLike) -> Self:
-        """Reads a SentencePiece model from a file.
-
-        Raises:
-            FileNotFoundError: If there is no such file.
-            ValueError: If the file is not a SentencePiece model with the special ids of this class.
-        """
-        model = Path(path).read_bytes()
-        ids = sentencepiece_processor(model, path)
-        ids = ids.pad_id(), ids.unk_id(), ids.bos_id(), ids.eos_id()
-        if ids != (cls.padding_id, cls.unknown_id, cls.bos_id, cls.eos_id):
-            raise InputError(
-                f"{path} must have the ids 0, 1, 2, 3 for padding, unknown, start and end. "
-                f"It has {', '.join(map(str, ids))}."
-            )
-        return cls(model)
-
-    def save(self, path: str | os.PathLike) -> None:
-        """Writes the SentencePiece model to a file, atomically."""
-        with atomic_write(path) as temporary:
-            temporary.write_bytes(self.model)
-
-    @property
-    def forbidden_ids(self) -> tuple[int, ...]:
-        languages = (id for _, id in self.language_ids)
-        return self.padding_id, self.unknown_id, self.bos_id, *languages
-
-    @property
-    def vocab_size(self) -> int:
-        """Number of pieces."""
-        return self._processor.get_piece_size()
 
     def tokenize(
         self, strings: str | Sequence[str] | tf.Tensor | tf.RaggedTensor
@@ -323,34 +272,9 @@ class Tokenizer(SentencePiece, BaseTokenizer):
                 )
         return tf.cast(ids, tf.int32)
 
-    @property
-    def begins_word(self) -> np.ndarray:
-        """Boolean NumPy array `[vocab_size]`: the pieces that begin a word."""
-        return np.array(self._begins)
-
-    @property
-    def fingerprint(self) -> str:
-        """The SHA-256 of the model's bytes, in hexadecimal."""
-        return hashlib.sha256(self.model).hexdigest()
-
 
 def _as_text(strings):
-    """Strings with characters replaced that SentencePiece would drop or take for its space mark."""
-    strings = tf.strings.regex_replace(without_control_characters(strings), r"[\t\n\r]", " ")
-    return tf.strings.regex_replace(strings, "▁", "_")
-
-
-def sentencepiece_processor(
-    model: bytes, path: str | os.PathLike
-) -> sentencepiece.SentencePieceProcessor:
-    """The processor of a file's bytes; ValueError, which names the file, if they are no model."""
-    processor = sentencepiece.SentencePieceProcessor()
-    try:
-        if model and processor.LoadFromSerializedProto(model):  # Of no bytes it makes no pieces.
-            return processor
-    except RuntimeError:
-        pass
-    raise InputError(f"{path} is not a SentencePiece model.")
+    return rewritten(valid(strings), *PIECES)
 
 
 class Reservoir:
