@@ -1,8 +1,10 @@
 """Neural machine translation for Keras 3."""
 
-import importlib
 import sys
 from typing import Any
+
+from keras_mt.extras import lazy, require_backend
+from keras_mt.version import __version__
 
 if [*sys.argv[:1], *sys.orig_argv[-len(sys.argv) :][:1]] == ["-m", "keras_mt"]:
     # `python -m keras_mt`, which imports the package before it runs __main__.py: start the command
@@ -12,23 +14,22 @@ if [*sys.argv[:1], *sys.orig_argv[-len(sys.argv) :][:1]] == ["-m", "keras_mt"]:
 
     keras_mt_command.main()
 
-import keras
+try:
+    import keras
+except ModuleNotFoundError as error:
+    if error.name not in ("keras", "tensorflow"):
+        raise
+    keras = None  # Exports for LiteRT need neither.
+else:  # At once, since Keras loads only layers and models that are registered.
+    from keras_mt import layers, losses, metrics, models, schedules
+    from keras_mt.models import Transformer
+    from keras_mt.schedules import WarmupInverseSquareRoot
 
-from keras_mt import layers, losses, metrics, models, schedules
-from keras_mt.extras import require_backend
-from keras_mt.models import Transformer
-from keras_mt.schedules import WarmupInverseSquareRoot
-from keras_mt.version import __version__
-
-# These need TensorFlow; the layers and models above run on every Keras backend without it.
-_LAZY = {
-    "ExportedTranslator": "keras_mt.translation.exported",
-    "Glossary": "keras_mt.text.glossary",
-    "Tokenizer": "keras_mt.text",
-    "Translator": "keras_mt.translation",
-}
-_LAZY |= dict.fromkeys(("alignment", "convert", "data", "decoding", "documents"))
-_LAZY |= dict.fromkeys(("plots", "text", "training", "translation"))
+# These need neither Keras nor TensorFlow, and these both; what is imported above needs Keras alone.
+_LIGHT = {"ExportedTranslator": "translation", "Glossary": "text"}
+_LIGHT |= {room: room for room in ("documents", "text", "translation")}
+_HEAVY = {"Tokenizer": "text", "Translator": "translation"}
+_HEAVY |= {room: room for room in ("alignment", "convert", "data", "decoding", "plots", "training")}
 
 __all__ = [
     "Transformer",
@@ -40,15 +41,15 @@ __all__ = [
     "models",
     "schedules",
 ]
-if keras.backend.backend() == "tensorflow":
-    __all__ += list(_LAZY)
+_KERAS = {*__all__, *_HEAVY}
+__all__ += list(_LIGHT)
+if keras is not None and keras.backend.backend() == "tensorflow":
+    __all__ += list(_HEAVY)
+
+_get = lazy(__name__, _LIGHT | _HEAVY)
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _LAZY:
-        raise AttributeError(f"module 'keras_mt' has no attribute {name!r}")
-    require_backend(f"keras_mt.{name}")
-    home = _LAZY[name]
-    if home is None:
-        return importlib.import_module(f"keras_mt.{name}")
-    return getattr(importlib.import_module(home), name)
+    if name in _KERAS:
+        require_backend(f"keras_mt.{name}")
+    return _get(name)

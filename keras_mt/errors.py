@@ -11,5 +11,9 @@ class InputError(ValueError):
     __init__ = Exception.__init__  # So that AutoGraph raises it again as what it is.
 
 
+class MissingError(InputError, ImportError):
+    """A package that is needed and not installed; the message says by what, and what to do."""
+
+
 class CorpusError(InputError):
     """A corpus that cannot be used; the message says where and why."""

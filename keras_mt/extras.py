@@ -1,27 +1,52 @@
 """Optional dependencies, and the error when one is missing."""
 
+import contextlib
 import importlib
+from collections.abc import Callable, Iterator, Mapping
 from types import ModuleType
+from typing import Any
 
-from keras_mt.errors import InputError
+from keras_mt.errors import MissingError
 
 
 def require(module: str, extra: str, what: str) -> ModuleType:
-    """Imports a module; ValueError, which names the `extra` to install, if it is missing."""
-    try:
+    """Imports a module; MissingError, which names the `extra` to install, if it is missing."""
+    with needed(what, f"'keras_mt[{extra}]'", module):
         return importlib.import_module(module)
-    except ModuleNotFoundError:
-        raise InputError(
-            f"{what} needs {module}, which is not installed: pip install 'keras_mt[{extra}]'"
+
+
+@contextlib.contextmanager
+def needed(what: str, package: str = "keras_mt", module: str | None = None) -> Iterator[None]:
+    """Raises MissingError where an import fails: what needs it, and the package to install."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        missing = module or error.name.partition(".")[0]
+        raise MissingError(
+            f"{what} needs {missing}, which is not installed: pip install {package}"
         ) from None
 
 
 def require_backend(what: str) -> None:
     """Raises ImportError, which says what to do, unless Keras is on its tensorflow backend."""
-    import keras
+    with needed(what):
+        import keras
 
     if keras.backend.backend() != "tensorflow":
         raise ImportError(
             f"{what} needs Keras on its tensorflow backend, and the backend is "
             f"{keras.backend.backend()}: set the environment variable KERAS_BACKEND=tensorflow."
         )
+
+
+def lazy(room: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
+    """A `__getattr__` of a room: each name is imported from its module when it is asked for."""
+
+    def get(name):
+        if name not in homes:
+            raise AttributeError(f"module {room!r} has no attribute {name!r}")
+        with needed(f"{room}.{name}"):
+            module = importlib.import_module(f"{room}.{homes[name]}")
+        return module if name == homes[name] else getattr(module, name)
+
+    return get

@@ -39,6 +39,46 @@ def test_importing_the_package_imports_the_layers_alone(python):
     assert process.returncode == 0, process.stderr
 
 
+WITHOUT = """
+import sys
+
+class Missing:
+    def find_spec(self, name, *_):
+        if name.partition(".")[0] in sys.argv[1:]:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+sys.meta_path.insert(0, Missing())
+for name in [name for name in sys.modules if name.startswith(("keras", "tensorflow"))]:
+    del sys.modules[name]  # The process that this one is forked of has imported it.
+
+import keras_mt
+from keras_mt import ExportedTranslator, Glossary, documents, text, translation
+
+assert translation.ExportedTranslator is ExportedTranslator and text.Glossary is Glossary
+assert not hasattr(keras_mt, "nonsense") and keras_mt.__version__
+for name in ("Transformer", "layers", "Translator", "training", "text.Tokenizer"):
+    try:
+        eval(f"keras_mt.{name}")
+    except ImportError as error:
+        print(error)
+try:
+    ExportedTranslator("saved_models/multi30k_en_de")
+except ImportError as error:
+    print(error)
+"""
+
+
+@pytest.mark.parametrize("missing", [("keras", "tensorflow"), ("tensorflow",)])
+def test_without_keras_or_its_backend_there_is_what_exports_need(missing, python):
+    process = python("-c", WITHOUT, *missing, cwd=ROOT)
+    assert process.returncode == 0, process.stderr
+    needy = [f"keras_mt.{name}" for name in ("Transformer", "layers", "Translator", "training")]
+    needs = [f"{what} needs {missing[0]}," for what in needy]
+    needs += [f"{what} needs tensorflow," for what in ("keras_mt.text.Tokenizer", "A SavedModel")]
+    expected = [f"{need} which is not installed: pip install keras_mt" for need in needs]
+    assert process.stdout.splitlines() == expected
+
+
 @pytest.mark.parametrize("room", ["layers", "models", "losses.py", "metrics.py", "schedules.py"])
 def test_backend_neutral_rooms_never_import_tensorflow(room):
     place = ROOT / "keras_mt" / room

@@ -1,7 +1,10 @@
 """Parallel text: corpora, tokenization and batching."""
 
-from keras_mt.data import phrasebook
-from keras_mt.data.batching import Batches
-from keras_mt.data.corpus import load_corpus
+from keras_mt.extras import lazy
 
 __all__ = ["Batches", "load_corpus", "phrasebook"]
+
+# Corpora can be read without TensorFlow, which batches import.
+__getattr__ = lazy(
+    __name__, {"Batches": "batching", "load_corpus": "corpus", "phrasebook": "phrasebook"}
+)

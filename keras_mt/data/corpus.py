@@ -6,8 +6,7 @@ import itertools
 import os
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-
-import tensorflow as tf
+from typing import TYPE_CHECKING
 
 from keras_mt.compressed import open_read, strip_compression
 from keras_mt.data import phrasebook
@@ -15,12 +14,15 @@ from keras_mt.data.tmx import tmx_pairs
 from keras_mt.errors import CorpusError
 from keras_mt.extras import require
 
+if TYPE_CHECKING:  # Corpora can be read without it.
+    import tensorflow as tf
+
 _CHUNK = 1024  # Pairs handed to TensorFlow at a time.
 # What also counts as the split `validation`, in this order, where there is none of that name.
 _VALIDATION = ("valid", "val", "dev")
 
 
-def load_corpus(data: str | os.PathLike, source: str, target: str, split: str) -> tf.data.Dataset:
+def load_corpus(data: str | os.PathLike, source: str, target: str, split: str) -> "tf.data.Dataset":
     """Streams the sentence pairs of a corpus.
 
     Args:
@@ -61,9 +63,7 @@ def load_corpus(data: str | os.PathLike, source: str, target: str, split: str) -
     'Em Dezembro, Lucas irá viajar ao Rio.'
     """
     corpus = open_corpus(data, source, target)
-    # A set of TensorFlow Datasets is as it is.
-    if not isinstance(corpus, _Tfds) and not sum(1 for _ in corpus.pairs(split)):
-        raise CorpusError(f"{data} is empty.")
+    corpus.check(split)
     return corpus.dataset(split)
 
 
@@ -127,11 +127,16 @@ class Corpus:
                     raise CorpusError(f"{self._place(split, side, number)} {found}")
             yield pair
 
+    def check(self, split: str) -> None:
+        """Raises CorpusError if a pair of a split is wrong, or there is none."""
+        if not sum(1 for _ in self.pairs(split)):
+            raise CorpusError(f"{self.data} is empty.")
+
     def usable_pairs(self, split: str) -> Iterator[tuple[bytes, bytes]]:
         """The pairs of a split of which no side is blank or not UTF-8."""
         return (pair for pair in self.pairs(split, checked=False) if not any(map(_problem, pair)))
 
-    def dataset(self, split: str) -> tf.data.Dataset:
+    def dataset(self, split: str) -> "tf.data.Dataset":
         """The pairs of a split, which are not checked."""
         return dataset_of(lambda: self.pairs(split, checked=False))
 
@@ -146,7 +151,7 @@ class Corpus:
 
 
 class _Tfds(Corpus):
-    """A set of TensorFlow Datasets, whose lines are not checked."""
+    """A set of TensorFlow Datasets, which is as it is."""
 
     def __init__(self, data: str, source: str, target: str):
         super().__init__(data, source, target)
@@ -176,6 +181,9 @@ class _Tfds(Corpus):
             self._check_split(split, self.splits)
             raise CorpusError(f"TFDS could not load {self._name!r}: {error}") from error
         return pairs.map(lambda pair: (pair[source], pair[target]))
+
+    def check(self, split):
+        pass
 
     def pairs(self, split, checked=True):
         return self.dataset(split).as_numpy_iterator()
@@ -307,8 +315,9 @@ def _listed(names):
     return ", ".join(names) or "none"
 
 
-def dataset_of(pairs: Callable[[], Iterable[tuple[bytes, bytes]]]) -> tf.data.Dataset:
+def dataset_of(pairs: Callable[[], Iterable[tuple[bytes, bytes]]]) -> "tf.data.Dataset":
     """A dataset of the pairs from the iterator that a function returns."""
+    import tensorflow as tf
 
     def chunks():  # Each step from Python to TensorFlow costs far more than a pair.
         remaining = iter(pairs())
@@ -322,8 +331,10 @@ def dataset_of(pairs: Callable[[], Iterable[tuple[bytes, bytes]]]) -> tf.data.Da
     )
 
 
-def without_autotune(dataset: tf.data.Dataset) -> tf.data.Dataset:
+def without_autotune(dataset: "tf.data.Dataset") -> "tf.data.Dataset":
     """The dataset without tf.data's autotuning, whose iterators end up to 10 s late."""
+    import tensorflow as tf
+
     options = tf.data.Options()
     options.autotune.enabled = False
     return dataset.with_options(options)

@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 from keras_mt.errors import InputError
+from keras_mt.extras import needed
 from keras_mt.files import find_saved_model
 from keras_mt.options import TranslationOptions
 from keras_mt.text.glossary import Glossary
@@ -28,6 +29,7 @@ class ExportedTranslator(BaseTranslator):
 
     Raises:
         FileNotFoundError: If there is no SavedModel.
+        ImportError: If a SavedModel is given, and TensorFlow is not installed.
         ValueError: If a language is unknown or missing, or the card that lists them is missing; or
             if a call has prefixes, or a glossary for an export that has neither of the signatures
             `align` and `score`, by which terms are placed.
@@ -49,7 +51,8 @@ class ExportedTranslator(BaseTranslator):
         version = find_saved_model(directory)
         if version is None:
             raise FileNotFoundError(f"There is no SavedModel at {directory}, nor a version in it.")
-        from keras_mt.translation.sessions import SavedModel  # It imports TensorFlow.
+        with needed("A SavedModel"):
+            from keras_mt.translation.sessions import SavedModel  # It imports TensorFlow.
 
         self._version, self._saved_model = version, SavedModel(version)
         self._read_card(version / "assets.extra" / "model_card.json")
