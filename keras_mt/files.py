@@ -131,6 +131,11 @@ def find_saved_model(directory: str | os.PathLike) -> Path | None:
     return versions[max(numbers)] if (numbers := versions.keys() - {None}) else None
 
 
+def is_litert(directory: str | os.PathLike) -> bool:
+    """True for a folder that an export for LiteRT wrote."""
+    return Path(directory, "model.tflite").is_file()
+
+
 def is_run(directory: str | os.PathLike) -> bool:
     """True for a folder that holds a run, finished or not."""
     return any(Path(directory, name).is_file() for name in ("config.json", "model.keras"))

@@ -38,6 +38,16 @@ def test_both_ways_to_start_the_command_are_one():
     assert "--warmup-steps" in command and run("-m", "keras_mt") == command
 
 
+def test_a_command_is_imported_without_the_others():
+    script = LIGHT.format(arguments=[["train", "--help"]], status=0)
+    script = script.replace("    for name in [", "    print(*sys.modules)\n    for name in [")
+    result = subprocess.run(
+        [sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    imported = set(result.stdout.splitlines()[-1].split())
+    assert "keras_mt.cli.train" in imported and "keras_mt.cli.translate" not in imported
+
+
 @pytest.mark.parametrize(
     ("arguments", "status"),
     [

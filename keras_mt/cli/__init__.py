@@ -1,19 +1,34 @@
 """The command `keras-mt`: a thin layer over training, evaluation, export and translation."""
 
 import importlib
+from collections.abc import Mapping
 
 import click
 
 from keras_mt.version import __version__
 
 # Each is a module here, and a function in it.
-_COMMANDS = (
-    *("align", "average", "clean", "evaluate", "export"),
-    *("import_", "score", "shortlist", "train", "translate", "translate_files"),
-)
+_NAMES = ("align", "average", "clean", "evaluate", "export", "import", "score", "shortlist")
+_NAMES += ("train", "translate", "translate-files")
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+class _Commands(Mapping):
+    """The commands by their names, each imported when it is asked for."""
+
+    def __getitem__(self, name):
+        if name not in _NAMES:
+            raise KeyError(name)
+        function = "import_" if name == "import" else name.replace("-", "_")
+        return getattr(importlib.import_module(f"keras_mt.cli.{function}"), function)
+
+    def __iter__(self):
+        return iter(_NAMES)
+
+    def __len__(self):
+        return len(_NAMES)
+
+
+@click.group(commands=_Commands(), context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__)
 def main():
     """Train a translator, measure it, export it, translate with it.
@@ -24,7 +39,3 @@ def main():
     keras-mt export runs/pt_en saved_models/pt_en/1
     echo "O livro está em cima da mesa." | keras-mt translate saved_models/pt_en
     """
-
-
-for name in _COMMANDS:
-    main.add_command(getattr(importlib.import_module(f"keras_mt.cli.{name}"), name))

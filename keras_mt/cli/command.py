@@ -1,6 +1,7 @@
 """The class of all commands: what runs before each, its errors, and its exit status."""
 
 import contextlib
+import gc
 import os
 import signal
 import sys
@@ -9,9 +10,10 @@ from typing import Any
 
 import click
 
-from keras_mt.cli.models import is_export
+from keras_mt.cli.models import kind_of
 from keras_mt.cli.options import as_typed
 from keras_mt.errors import InputError
+from keras_mt.extras import needed
 
 _BUG = 70  # The exit status of an internal error, as in sysexits.h.
 _INTERRUPTED = 128 + signal.SIGINT  # As a shell gives it for what SIGINT has ended.
@@ -34,10 +36,9 @@ class Command(click.Command):
     def invoke(self, context):
         try:
             with _noting_interrupts() as interrupts:
-                if context.obj is not None:
-                    # The imports that the body needs and the help does not: see keras_mt_command.
-                    translates = self.name in ("translate", "translate-files")
-                    context.obj(of_export=translates and is_export(context.params["model"]))
+                if context.obj is not None:  # As keras_mt_command gives it.
+                    models = context.params.get("models", [context.params.get("model")])
+                    _import_for({model and kind_of(model) for model in models}, context.obj)
                 return super().invoke(context)
         except (click.ClickException, click.exceptions.Exit, click.Abort, BrokenPipeError):
             raise  # click's own, and what it ends without a word.
@@ -51,6 +52,51 @@ class Command(click.Command):
             failure = click.ClickException(message)
             failure.exit_code = status
             raise failure from error
+
+
+def _import_for(kinds, run_package):
+    """Imports what a body needs and its help does not, for models of some kinds; None for all.
+
+    It hides what TensorFlow says then, native code's messages too.
+    """
+    quiet = not os.environ.get("KERAS_MT_DEBUG")
+    if quiet:
+        os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    if kinds <= {"litert"}:
+        os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # NumPy's, which start as it does.
+        return
+    of_exports = kinds <= {"litert", "saved_model"}
+    os.environ["KERAS_BACKEND"] = "tensorflow"  # Whatever is set for scripts.
+    if of_exports:
+        # They need no Keras; without this variable TensorFlow would import it.
+        os.environ.setdefault("TF_USE_LEGACY_KERAS", "1")
+        # Their weights never change: they are packed for matrix products once.
+        os.environ.setdefault("TF_ONEDNN_ASSUME_FROZEN_WEIGHTS", "1")
+    gc.disable()  # What is imported stays: to look for garbage in it takes a second.
+    with _hushed() if quiet else contextlib.nullcontext():
+        with needed("All but an export for LiteRT"):
+            import tensorflow as tf
+
+        tf.config.list_physical_devices()
+        if not of_exports:
+            import tensorflow_text  # noqa: F401 - prints messages too
+    if not of_exports:
+        run_package()
+    gc.freeze()
+    gc.enable()
+
+
+@contextlib.contextmanager
+def _hushed():
+    """Discards standard error, native code's too."""
+    stderr = os.dup(2)
+    with open(os.devnull, "w") as nowhere:
+        os.dup2(nowhere.fileno(), 2)
+    try:
+        yield
+    finally:
+        os.dup2(stderr, 2)
+        os.close(stderr)
 
 
 def _message(error, architecture):

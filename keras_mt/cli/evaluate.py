@@ -146,9 +146,11 @@ def _check_usage(names, models, paired, options):
 
 def _corpus_split(data, source, target, split):
     """The sources and the references of a corpus, each text on one line."""
-    from keras_mt.data import load_corpus
+    from keras_mt.data.corpus import open_corpus
 
-    pairs = list(load_corpus(data, source, target, split).as_numpy_iterator())
+    corpus = open_corpus(data, source, target)
+    corpus.check(split)
+    pairs = list(corpus.pairs(split, checked=False))
     return [[one_line(pair[side].decode("utf-8")) for pair in pairs] for side in (0, 1)]
 
 
@@ -168,11 +170,11 @@ def _translated(model, options, sources, languages):
     translator = load_translator(model, options, languages)
     translator.hypotheses(sources[:_WARM_UP])
     translations, start = [], time.perf_counter()
-    with progress_bar(len(sources)) as progress:
+    with progress_bar() as progress:
         for i in range(0, len(sources), _BLOCK_LINES):
             block = translator.hypotheses(sources[i : i + _BLOCK_LINES])
             translations += [one_line(found[0].text) if found else "" for found in block]
-            progress.update(len(block))
+            progress(len(translations), len(sources))
     seconds = time.perf_counter() - start
     for number, (text, translation) in enumerate(zip(sources, translations, strict=True), start=1):
         if not translation:

@@ -4,7 +4,7 @@ import os
 
 from keras_mt.cli.options import given
 from keras_mt.errors import InputError
-from keras_mt.files import find_saved_model, is_run
+from keras_mt.files import find_saved_model, is_litert, is_run
 
 
 def load_run(
@@ -28,12 +28,10 @@ def load_translator(path, options, corpus=()):
     # Batches run side by side, one per core, so one thread each is best; also for a single line,
     # whose matrix products are small. The environment variable overrides this.
     os.environ.setdefault("TF_NUM_INTRAOP_THREADS", "1")
-    if is_export(path):
-        translator = _load_export(path, **options)
-    elif is_run(path):
-        translator = load_run(path, **options)
-    else:
-        raise FileNotFoundError(f"{path} is neither a run folder nor a SavedModel.")
+    kind = kind_of(path)
+    if kind is None:
+        raise FileNotFoundError(f"{path} is neither a run folder nor an export.")
+    translator = load_run(path, **options) if kind == "run" else _load_export(path, **options)
     if corpus and {*corpus} <= {*translator.languages}:
         for name, code in zip(("source_language", "target_language"), corpus, strict=True):
             setattr(translator, name, options[name] or code)
@@ -47,7 +45,7 @@ def _load_export(path, source_language=None, target_language=None, glossary=None
 
     if fixed := given(others):
         raise InputError(
-            f"{find_saved_model(path)} was exported with fixed options: give "
+            f"{find_saved_model(path) or path} was exported with fixed options: give "
             f"{', '.join(f'`{name}`' for name in fixed)} to `keras-mt export`, or use the run "
             "folder."
         )
@@ -55,5 +53,10 @@ def _load_export(path, source_language=None, target_language=None, glossary=None
     return ExportedTranslator(path, source_language, target_language, glossary)
 
 
-def is_export(path):
-    return not is_run(path) and find_saved_model(path) is not None
+def kind_of(path):
+    """`"run"`, `"saved_model"` or `"litert"`, by a folder's files; None for all else."""
+    if is_run(path):
+        return "run"
+    if find_saved_model(path):
+        return "saved_model"
+    return "litert" if is_litert(path) else None

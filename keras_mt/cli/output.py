@@ -1,5 +1,6 @@
 """Lines on standard output, each as soon as it is done, whatever ends the command."""
 
+import contextlib
 import json
 import sys
 
@@ -20,7 +21,7 @@ def write_answers(function, files, as_line, as_error=None):
     with 1 if all were.
     """
     written = skipped = 0
-    with progress_bar(None) as progress:
+    with progress_bar() as progress:
         for row, result, error in answers(function, *files):
             if error:
                 line = as_error(row, error) if as_error else ""
@@ -31,7 +32,7 @@ def write_answers(function, files, as_line, as_error=None):
             sys.stdout.buffer.write(line.encode("utf-8") + b"\n")
             sys.stdout.buffer.flush()
             written += 1
-            progress.update()
+            progress(written)
     if skipped:
         click.echo(f"{skipped:,} of {written:,} lines skipped", err=True)
         if skipped == written:
@@ -44,7 +45,18 @@ def to_json(value):
     return json.dumps(finite, ensure_ascii=False)
 
 
-def progress_bar(total):
+@contextlib.contextmanager
+def progress_bar():
+    """Yields a function that is told the lines that are done, and all; it shows them to people."""
+    if not sys.stderr.isatty():
+        yield lambda done, total=None: None
+        return
     from tqdm import tqdm
 
-    return tqdm(total=total, unit=" lines", file=sys.stderr, disable=not sys.stderr.isatty())
+    with tqdm(unit=" lines", file=sys.stderr) as bar:
+
+        def show(done, total=None):
+            bar.total = total
+            bar.update(done - bar.n)
+
+        yield show

@@ -1,6 +1,5 @@
 """`keras-mt translate-files`."""
 
-import contextlib
 import time
 
 import click
@@ -73,7 +72,7 @@ def translate_files(model, output, files, format, part_lines, overwrite, lang, m
         raise click.UsageError("--n-best must be 1: each text gets one translation.")
     formats_of(files, output, format)  # What it refuses need not wait for the model.
     start = time.monotonic()
-    with contextlib.closing(progress_bar(None)) as bar:
+    with progress_bar() as progress:
         translator = load_translator(model, options)
         identity = {**given(options), "model": translator.fingerprint, "markup": markup}
         if translator.glossary:
@@ -82,10 +81,6 @@ def translate_files(model, output, files, format, part_lines, overwrite, lang, m
         def translations(texts):
             results = translator.hypotheses(texts, markup=markup)
             return [found[0].text if found else None for found in results], results.refusals
-
-        def progress(done, total):
-            bar.total = total
-            bar.update(done - bar.n)
 
         report = translate(
             translations,

@@ -148,7 +148,7 @@ def test_a_damaged_model_is_named(run_dir, tmp_path):
          "--lora-rank=4"),
         ("train --data phrasebook --source pt --target en --dropout 0.1 --set dropout=0.2",
          "Error: --dropout was given twice: 0.1, and 0.2 for the model."),
-        ("translate .", "neither a run folder nor a SavedModel"),
+        ("translate .", "neither a run folder nor an export"),
         ("export . new", "not a finished run folder"),
         ("import . new", "is not a folder to import: it has no config.json"),
         ("average . new", "is not a run folder to average"),

@@ -1,4 +1,5 @@
 import functools
+import json
 import subprocess
 import sys
 
@@ -10,7 +11,7 @@ from keras_mt import ExportedTranslator, Translator
 EXPORT = ROOT / "saved_models" / "multi30k_en_de"
 COMMAND = """
 import sys, keras_mt_command
-sys.argv = ["keras-mt", "translate", sys.argv[1]]
+sys.argv[0] = "keras-mt"
 try:
     keras_mt_command.main()
 except SystemExit as end:
@@ -20,17 +21,21 @@ print(*sys.modules)
 
 
 @pytest.mark.long
-def test_the_command_runs_an_export_without_keras():
-    result = subprocess.run(
-        [sys.executable, "-c", COMMAND, EXPORT],
-        cwd=ROOT, input="A man is reading a book.\n", capture_output=True, text=True, check=True,
-    )  # fmt: skip
-    translation, modules = result.stdout.splitlines()
-    assert translation == "Ein Mann liest ein Buch."
-    modules = set(modules.split())
-    assert {"tensorflow", "keras_mt.translation.exported"} <= modules
-    above = {"keras_mt.layers", "keras_mt.models", "keras_mt.translation.translator"}
-    assert not {"keras", "tensorflow_text", "jax", *above} & modules
+def test_the_command_runs_an_export_without_keras(tmp_path):
+    (tmp_path / "corpus.tsv").write_text("A man is reading a book.\tEin Mann liest ein Buch.\n")
+    corpus = "--data", tmp_path / "corpus.tsv", "--source", "en", "--target", "de"
+    for arguments in (["translate", EXPORT], ["evaluate", EXPORT, *corpus]):
+        result = subprocess.run(
+            [sys.executable, "-c", COMMAND, *arguments],
+            cwd=ROOT, input="A man is reading a book.\n", capture_output=True, text=True,
+            check=True,
+        )  # fmt: skip
+        answer, modules = result.stdout.splitlines()
+        assert answer == "Ein Mann liest ein Buch." or json.loads(answer)["bleu"] == 100
+        modules = set(modules.split())
+        assert {"tensorflow", "keras_mt.translation.exported"} <= modules
+        above = {"keras_mt.layers", "keras_mt.models", "keras_mt.translation.translator"}
+        assert not {"keras", "tensorflow_text", "jax", *above} & modules
 
 
 def test_an_export_without_its_card_is_refused_by_name(tmp_path):
