@@ -18,7 +18,7 @@ _SHARED = 0.5  # A word belongs to two, if the lesser share is this much of the 
 _WEAK = 0.3  # A share that is little evidence.
 _SURE = 0.6  # The share that makes another word than its number a kept span's.
 # Endings of a term. Longer ones are none: models that read terms write "Altarar".
-_ENDING = rf"(?:e?[mnrs]?|[\u0370-\u06ff]{{1,2}}|{PARTICLE.pattern})"
+_ENDING = rf"(?:e?[mnrs]?|[\u0370-\u06ff]{{1,2}}|{PARTICLE})"
 
 
 class Claim(NamedTuple):

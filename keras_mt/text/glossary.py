@@ -17,9 +17,9 @@ CASE = "case"  # The third column of a term whose case counts.
 # A run of letters, marks and digits; a character of a script without spaces; white space; another.
 _TOKEN = re.compile(r"[wc]+|ic*| +|.")
 # Korean syllables that end in a vowel, and in ㄹ; and what may stand behind a word, whose rest is
-# what a glossary has.
+# what a glossary has: a pattern that takes long to compile.
 _OPEN, _RIEUL = ("".join(map(chr, range(first, 0xD7A4, 28))) for first in (0xAC00, 0xAC08))
-PARTICLE = re.compile(
+PARTICLE = (
     rf"(?<![{_OPEN}])(?:은|이|을|과|으로|이나|이라)|(?<=[^가-힣]|[{_OPEN}])(?:는|가|를|와)|"
     rf"(?<=[^가-힣]|[{_OPEN}{_RIEUL}])로|의|에|도|만|에서|에게|에는|에도|까지|부터|처럼|보다|마다|"
     "들|들은|들이|들을|들의|라는|"
@@ -178,7 +178,7 @@ def _tokens(text, case_sensitive=True):
 def particles(word: str) -> list[str]:
     """The Korean particles that a word may end with, from none to the longest."""
     starts = range(len(word), max(0, len(word) - 3), -1)
-    return [word[i:] for i in starts if PARTICLE.fullmatch(word, i)]
+    return [word[i:] for i in starts if re.compile(PARTICLE).fullmatch(word, i)]
 
 
 def _columns_of_pair(name, pair):

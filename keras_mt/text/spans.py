@@ -42,6 +42,15 @@ KINDS = {
     rf"{_EDGE}[0-9]+(?:[.,:/'’-][0-9]+)+{_EDGE}|{_EDGE}[0-9]{{2,}}{_EDGE}",
     "emoji": rf"[\U0001f1e6-\U0001f1ff]{{2}}|{_PICTURE}(?:\u200d{_PICTURE})*",
 }
+# What a text with a span of a kind has; the kinds' own patterns take long to compile and to search.
+_SIGNS = {
+    "email": "@",
+    "url": r"://|www\.|\.[cegino]",
+    "placeholder": "[{$%]",
+    "phone": "[0-9]",
+    "number": "[0-9]",
+    "emoji": "[\u231a-\u2bff\U0001f1e6-\U0001faff]",
+}
 # A protected text with one of these is no prose.
 _CODE = re.compile(r"[^\w\s.,:;!?'’“”&+-]|_")
 
@@ -108,8 +117,8 @@ def _masked(text, places):
 
 def _of_kinds(text, keep):
     """The places of the kinds; neighbours without a letter between them are one: `{a}-{b}`."""
-    keep = {*keep}
-    expression = "|".join(f"(?P<{kind}>{KINDS[kind]})" for kind in KINDS if kind in keep)
+    kinds = [kind for kind in KINDS if kind in {*keep} and re.search(_SIGNS[kind], text)]
+    expression = "|".join(f"(?P<{kind}>{KINDS[kind]})" for kind in kinds)
     found = []
     for match in re.finditer(expression, text) if expression else ():
         start, end = match.span()

@@ -15,7 +15,6 @@ WITHOUT_SPACES = (
     "\u31f0-\u31ff\u3400-\u9fff\ua9e0-\ua9ff\uaa60-\uaa7f\uf900-\ufaff\uff66-\uff9f"
     "\U0001b000-\U0001b16f\U00020000-\U0003ffff"
 )
-_ALONE = re.compile(f"[{WITHOUT_SPACES}]")
 # Kinds of characters: white space, joiners within a word, other marks, those that are words alone,
 # combining ones, and all others, which words are made of.
 _JOINERS = frozenset("-'’.,:·@\u2010\u2011")
@@ -70,7 +69,8 @@ def _kind(character):
         return "c"
     if category[0] in "PS" and character != "_":
         return "j" if character in _JOINERS else "m"
-    return "i" if _ALONE.match(character) else "w"
+    is_alone = character >= WITHOUT_SPACES[0] and re.match(f"[{WITHOUT_SPACES}]", character)
+    return "i" if is_alone else "w"
 
 
 def word_alignment(source: Words, target: Words, attention: np.ndarray | None) -> np.ndarray:
