@@ -14,6 +14,8 @@ from pathlib import Path
 from keras_mt.errors import InputError
 
 _SUFFIX = ".partial"  # Of the temporary folder of an atomic write.
+# The files of a LiteRT export that tell it from other folders.
+LITERT_MODEL, LITERT_CARD = "model.tflite", "model_card.json"
 # The error numbers of a full disk.
 DISK_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
@@ -121,19 +123,22 @@ def version_number(name: str) -> int | None:
     return int(name) if name.isascii() and name.isdigit() else None
 
 
-def find_saved_model(directory: str | os.PathLike) -> Path | None:
-    """The SavedModel of a version folder, or of the newest version in a model's folder, or None."""
+def is_litert(directory: str | os.PathLike) -> bool:
+    """True for a folder of a LiteRT export, even if a file is missing."""
+    return any(Path(directory, name).is_file() for name in (LITERT_MODEL, LITERT_CARD))
+
+
+def find_export(directory: str | os.PathLike) -> Path | None:
+    """The folder of an export: of LiteRT, or of a SavedModel's version; None if there is none.
+
+    In a model's folder, it is that of the newest version.
+    """
     directory = Path(directory)
-    if (directory / "saved_model.pb").is_file():
+    if (directory / "saved_model.pb").is_file() or is_litert(directory):
         return directory
     found = [file.parent for file in directory.glob("*/saved_model.pb")]
     versions = {version_number(version.name): version for version in found}
     return versions[max(numbers)] if (numbers := versions.keys() - {None}) else None
-
-
-def is_litert(directory: str | os.PathLike) -> bool:
-    """True for a folder that an export for LiteRT wrote."""
-    return Path(directory, "model.tflite").is_file()
 
 
 def is_run(directory: str | os.PathLike) -> bool:

@@ -21,7 +21,7 @@ from keras_mt.files import (
     DISK_ERRORS,
     atomic_write,
     disk_errors,
-    find_saved_model,
+    find_export,
     new_folder,
     owned,
     remove_leftovers,
@@ -180,7 +180,7 @@ class RunFolder:
 
     def check_finished(self) -> None:
         """Raises FileNotFoundError if a file is missing, InputError if the folder is an export."""
-        if not self.model_file.exists() and find_saved_model(self.path):
+        if not self.model_file.exists() and find_export(self.path):
             raise InputError(
                 f"{self.path} is an export, whose options are fixed: give the run folder that it "
                 "was made from."

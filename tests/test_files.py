@@ -3,7 +3,7 @@ import os
 
 import pytest
 
-from keras_mt.files import atomic_write, find_saved_model, new_folder, remove_leftovers
+from keras_mt.files import atomic_write, find_export, new_folder, remove_leftovers
 
 
 def test_what_was_written_replaces_what_was_there(tmp_path):
@@ -135,7 +135,7 @@ def test_a_version_is_a_number_of_ascii_digits(tmp_path):
     for name in ("2", "10", "²", "٣٣", "-3", "x"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "saved_model.pb").touch()
-    assert find_saved_model(tmp_path).name == "10"
+    assert find_export(tmp_path).name == "10"
     for name in ("2", "10"):
         (tmp_path / name / "saved_model.pb").unlink()
-    assert find_saved_model(tmp_path) is None
+    assert find_export(tmp_path) is None

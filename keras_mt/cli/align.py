@@ -4,14 +4,14 @@ import click
 
 from keras_mt.cli.command import Command
 from keras_mt.cli.input import check_standard_input
-from keras_mt.cli.models import load_run
+from keras_mt.cli.models import load_translator
 from keras_mt.cli.options import architecture_option, ensemble_option, options_of
 from keras_mt.cli.output import error_as_json, to_json, write_answers
 from keras_mt.options import LanguageOptions
 
 
 @click.command(cls=Command)
-@click.argument("run_dir", type=click.Path(exists=True))
+@click.argument("model", type=click.Path(exists=True), metavar="RUN_DIR_OR_EXPORT")
 @click.argument("source", type=click.File("rb"))
 @click.argument("target", type=click.File("rb"), required=False)
 @click.option(
@@ -22,7 +22,7 @@ from keras_mt.options import LanguageOptions
 @ensemble_option
 @architecture_option
 @options_of(LanguageOptions)
-def align(run_dir, source, target, pharaoh, **options):
+def align(model, source, target, pharaoh, **options):
     """Show which source tokens each target token attends to.
 
     For each line of SOURCE, writes a JSON object with the pieces of both sides and `attention`: one
@@ -42,7 +42,7 @@ def align(run_dir, source, target, pharaoh, **options):
         raise click.UsageError("--pharaoh needs TARGET, whose words the links are of.")
     files = [file for file in (source, target) if file is not None]
     check_standard_input(*files)
-    translator = load_run(run_dir, **options)
+    translator = load_translator(model, options)
     if pharaoh:
         from keras_mt.alignment.pharaoh import pharaoh_line
 

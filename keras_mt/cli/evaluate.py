@@ -25,9 +25,7 @@ _TOKENIZERS = (
 
 
 @click.command(cls=Command)
-@click.argument(
-    "models", type=click.Path(exists=True), nargs=-1, metavar="[RUN_DIR_OR_SAVED_MODEL]..."
-)
+@click.argument("models", type=click.Path(exists=True), nargs=-1, metavar="[RUN_DIR_OR_EXPORT]...")
 @data_options
 @click.option("--split", default="test", show_default=True, help="The corpus split.")
 @file_option(

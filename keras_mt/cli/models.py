@@ -4,7 +4,7 @@ import os
 
 from keras_mt.cli.options import given
 from keras_mt.errors import InputError
-from keras_mt.files import find_saved_model, is_litert, is_run
+from keras_mt.files import find_export, is_litert, is_run
 
 
 def load_run(
@@ -45,7 +45,7 @@ def _load_export(path, source_language=None, target_language=None, glossary=None
 
     if fixed := given(others):
         raise InputError(
-            f"{find_saved_model(path) or path} was exported with fixed options: give "
+            f"{find_export(path)} was exported with fixed options: give "
             f"{', '.join(f'`{name}`' for name in fixed)} to `keras-mt export`, or use the run "
             "folder."
         )
@@ -57,6 +57,6 @@ def kind_of(path):
     """`"run"`, `"saved_model"` or `"litert"`, by a folder's files; None for all else."""
     if is_run(path):
         return "run"
-    if find_saved_model(path):
-        return "saved_model"
-    return "litert" if is_litert(path) else None
+    if is_litert(path):
+        return "litert"
+    return "saved_model" if find_export(path) else None

@@ -7,14 +7,14 @@ import click
 
 from keras_mt.cli.command import Command
 from keras_mt.cli.input import check_standard_input
-from keras_mt.cli.models import load_run
+from keras_mt.cli.models import load_translator
 from keras_mt.cli.options import architecture_option, ensemble_option, options_of
 from keras_mt.cli.output import error_as_json, to_json, write_answers
 from keras_mt.options import LanguageOptions
 
 
 @click.command(cls=Command)
-@click.argument("run_dir", type=click.Path(exists=True))
+@click.argument("model", type=click.Path(exists=True), metavar="RUN_DIR_OR_EXPORT")
 @click.argument("source", type=click.File("rb"))
 @click.argument("target", type=click.File("rb"))
 @ensemble_option
@@ -23,7 +23,7 @@ from keras_mt.options import LanguageOptions
 @click.option(
     "--json", "as_json", is_flag=True, help="Write one JSON object per line, with each token."
 )
-def score(run_dir, source, target, as_json, **options):
+def score(model, source, target, as_json, **options):
     """Score given translations: how probable they are under the model.
 
     For each line of SOURCE and TARGET, writes the log-probability of the target and the perplexity
@@ -35,7 +35,7 @@ def score(run_dir, source, target, as_json, **options):
     keras-mt score runs/en_de in.txt reference.txt > scores.tsv
     """
     check_standard_input(source, target)
-    translator = load_run(run_dir, **options)
+    translator = load_translator(model, options)
     totals = Counter()
 
     def as_line(row, result):

@@ -12,7 +12,7 @@ from keras_mt.cli.output import to_json, write_answers
 
 
 @click.command(cls=Command)
-@click.argument("model", type=click.Path(exists=True), metavar="RUN_DIR_OR_SAVED_MODEL")
+@click.argument("model", type=click.Path(exists=True), metavar="RUN_DIR_OR_EXPORT")
 @click.argument("text", type=click.File("rb"), default="-", metavar="[FILE]")
 @search_options
 @glossary_option

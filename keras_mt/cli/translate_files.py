@@ -11,7 +11,7 @@ from keras_mt.cli.output import progress_bar
 
 
 @click.command(cls=Command, interrupted="interrupted: give the same command again to go on.")
-@click.argument("model", type=click.Path(exists=True), metavar="RUN_DIR_OR_SAVED_MODEL")
+@click.argument("model", type=click.Path(exists=True), metavar="RUN_DIR_OR_EXPORT")
 @click.argument("output", type=click.Path(file_okay=False), metavar="OUTPUT_DIR")
 @click.argument(
     "files",

@@ -52,7 +52,8 @@ def to_litert(
     rows = 1 if any(isinstance(x, keras.layers.RNN) for x in model._flatten_layers()) else None
     predictor = Predictor([model], translator.shortlist)
     functions = _signatures(translator.graph(predictor), rows)
-    card = model_card(translator, Path(directory), card, quantization=quantization, rows=rows)
+    settings = {"quantization": quantization, "rows": rows, "limit": predictor.max_length}
+    card = model_card(translator, Path(directory), card, **settings)
     with new_folder(directory) as folder:
         (folder / "model.tflite").write_bytes(_converted(functions, predictor, quantization))
         RunFolder(folder).save_tokenizer(translator.tokenizer)

@@ -7,6 +7,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_mt.decoding.beam_search import growing_shapes, no_hypotheses
+from keras_mt.errors import DIVERGED, LINE_TOO_LONG
 from keras_mt.inference.confidence import confidence_of, doubts
 from keras_mt.inference.predictors import Predictor
 from keras_mt.inference.segments import Pairs, Segmenter, any_of_text, group_by_text, joined
@@ -19,17 +20,12 @@ _SEARCH_ROWS, _SEARCH_TOKENS, _SEARCH_BEAMS = 256, 64 * 256, 4
 # Likewise of given targets, all of whose logits and attention weights are held at once.
 _TARGET_ROWS, _TARGET_TOKENS = 32, 64 * 32
 _TARGET_LOGITS = 2**26
-# Why a row is refused.
-_DIVERGED = "the model gives no finite probabilities. Has its training diverged?"
+# Why a row is refused; see also keras_mt.errors.
 _SEVERAL = (
     "it and its prefix have several lines or sentences, which are translated one by one: give what "
     "the first begins with, and translate the others by themselves."
 )
 _PREFIX_TOO_LONG = "its prefix has more than {} tokens, the model's limit: shorten it."
-_LINE_TOO_LONG = (
-    "a line of the source or the target has more than {} tokens, the model's limit: split it into "
-    "lines."
-)
 
 
 def on_lists(function: Callable[..., dict[str, tf.Tensor]]) -> Callable[..., dict[str, np.ndarray]]:
@@ -156,7 +152,7 @@ class TranslationGraph:
             "tokens": tokens.to_tensor(""),
             "log_probs": log_probs.to_tensor(),
             "lengths": tf.cast(ids.row_lengths(), tf.int32),
-            "refused": _with_reason(refused, diverged, _DIVERGED),
+            "refused": _with_reason(refused, diverged, DIVERGED),
         }
 
     def _admitted(self, text, *languages):
@@ -178,16 +174,7 @@ class TranslationGraph:
 
     def _line_too_long(self, refused, where):
         limit = min(self.segmenter.source_limit, self.segmenter.target_limit)
-        return _with_reason(refused, where, _LINE_TOO_LONG.format(limit))
-
-    def _nothing_found(self):
-        """The reason why a search finds nothing: probabilities, or options that leave no token."""
-        options = self.options
-        limits = {name: getattr(options, name) for name in ("min_length", "no_repeat_ngram_size")}
-        limits["shortlist"] = self.predictor.has_shortlist
-        limiting = " and ".join(name for name, limit in limits.items() if limit)
-        reason = f"no token is left to go on with, because of {limiting}, or because {_DIVERGED}"
-        return reason if limiting else _DIVERGED
+        return _with_reason(refused, where, LINE_TOO_LONG.format(limit))
 
     def _translated(self, text, languages, refused, prefix, token_scores, confidence):
         """The outputs of `translate`; the texts' segments; and the segments' own translations."""
@@ -214,7 +201,8 @@ class TranslationGraph:
         for name in {"is_own", *(() if token_scores else ("tokens", "log_probs"))}:
             outputs.pop(name, None)
         nothing = outputs["scores"][:, 0] <= NO_HYPOTHESIS
-        outputs["refused"] = _with_reason(refused, nothing, self._nothing_found())
+        reason = self.options.nothing_found(self.predictor.has_shortlist)
+        outputs["refused"] = _with_reason(refused, nothing, reason)
         return outputs, segments, parts
 
     def _search(self, segments, source, languages, refused, prefix):

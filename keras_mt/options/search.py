@@ -5,7 +5,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from keras_mt.errors import InputError
+from keras_mt.errors import DIVERGED, InputError
 from keras_mt.options.fields import documented, option, suggestion, validate_all
 
 # The log-probability of an impossible token, and the score where there is no hypothesis. It is
@@ -168,6 +168,14 @@ class SearchOptions:
         if self.stopping == "never":
             return self.n_best
         return max(self.n_best, math.floor(self.beam_size * self.patience + 0.5))
+
+    def nothing_found(self, has_shortlist: bool) -> str:
+        """Why a search finds nothing: probabilities, or what may leave it no token."""
+        limits = {name: getattr(self, name) for name in ("min_length", "no_repeat_ngram_size")}
+        limits["shortlist"] = has_shortlist
+        limiting = " and ".join(name for name, limit in limits.items() if limit)
+        reason = f"no token is left to go on with, because of {limiting}, or because {DIVERGED}"
+        return reason if limiting else DIVERGED
 
     def search_arguments(self) -> dict[str, Any]:
         """The options of the search alone, as keywords of `beam_search`."""

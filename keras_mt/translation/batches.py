@@ -25,9 +25,7 @@ def run_in_batches(
     """
     columns = {name: [text.encode() for text in texts] for name, texts in columns.items()}
     lengths = [max(map(len, row)) for row in zip(*columns.values(), strict=True)]
-    cores = os.cpu_count() or 1
-    if hasattr(os, "sched_getaffinity"):  # Not on macOS.
-        cores = len(os.sched_getaffinity(0))
+    cores = usable_cores()
     most = min(_BATCH_TEXTS, max(_LEAST_BATCH, -(-len(lengths) // cores)))  # One for each core.
     batches = _batches(lengths, most)
 
@@ -56,6 +54,13 @@ def run_in_batches(
     finally:  # Ctrl-C does not wait for TensorFlow.
         pool.shutdown(wait=False, cancel_futures=True)
     return rows
+
+
+def usable_cores() -> int:
+    """The number of cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):  # Not on macOS.
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 def _batches(lengths, most):

@@ -1,5 +1,6 @@
-"""Translation in Python with a SavedModel that `Translator.export` wrote."""
+"""Translation in Python with an export: a SavedModel, or a folder for LiteRT."""
 
+import functools
 import hashlib
 import json
 import os
@@ -7,19 +8,19 @@ from pathlib import Path
 
 from keras_mt.errors import InputError
 from keras_mt.extras import needed
-from keras_mt.files import find_saved_model
+from keras_mt.files import LITERT_CARD, find_export, is_litert
 from keras_mt.options import TranslationOptions
 from keras_mt.text.glossary import Glossary
 from keras_mt.translation.interface import LANGUAGES, BaseTranslator
-from keras_mt.translation.results import MEASURES
 
 
 class ExportedTranslator(BaseTranslator):
-    """Translates with an exported SavedModel, as a `Translator` does; its options are fixed.
+    """Translates with an export, as a `Translator` does; its options are fixed.
 
     Args:
-        directory: A version folder, such as `saved_models/pt_en/1`, or the folder above it, for
-            its newest version.
+        directory: A version folder of a SavedModel, such as `saved_models/pt_en/1`, or the folder
+            above it, for its newest version; or a folder of `keras-mt export --format litert`,
+            which needs neither TensorFlow nor Keras.
         source_language, target_language: As for a `Translator`, in place of the export's.
         glossary: As for a `Translator`.
 
@@ -28,8 +29,8 @@ class ExportedTranslator(BaseTranslator):
         options: The options that it was exported with, `keras_mt.options.TranslationOptions`.
 
     Raises:
-        FileNotFoundError: If there is no SavedModel.
-        ImportError: If a SavedModel is given, and TensorFlow is not installed.
+        FileNotFoundError: If there is no export.
+        ImportError: If what the export is run by is not installed.
         ValueError: If a language is unknown or missing, or the card that lists them is missing; or
             if a call has prefixes, or a glossary for an export that has neither of the signatures
             `align` and `score`, by which terms are placed.
@@ -48,15 +49,27 @@ class ExportedTranslator(BaseTranslator):
         target_language: str | None = None,
         glossary: Glossary | None = None,
     ):
-        version = find_saved_model(directory)
-        if version is None:
-            raise FileNotFoundError(f"There is no SavedModel at {directory}, nor a version in it.")
-        with needed("A SavedModel"):
-            from keras_mt.translation.sessions import SavedModel  # It imports TensorFlow.
+        folder = find_export(directory)
+        if folder is None:
+            raise FileNotFoundError(f"There is no export at {directory}, nor a version in it.")
+        self._folder = folder
+        if is_litert(folder):
+            card = folder / LITERT_CARD
+            self._read_card(card)
+            with needed("An export for LiteRT", "'keras_mt[lite]'"):
+                from keras_mt.translation.litert import LiteRTModel
 
-        self._version, self._saved_model = version, SavedModel(version)
-        self._read_card(version / "assets.extra" / "model_card.json")
-        outputs = self._saved_model.outputs
+            self._engine = LiteRTModel(folder, self.card, self.options)
+        else:
+            with needed("A SavedModel"):
+                from keras_mt.translation.sessions import SavedModel  # It imports TensorFlow.
+
+            self._engine = SavedModel(folder)
+            card = folder / "assets.extra" / "model_card.json"
+            self._read_card(card)
+        if bool(self.languages) != (LANGUAGES[0] in self._engine.inputs["serving_default"]):
+            raise _damaged(card, KeyError("languages"))
+        outputs = self._engine.outputs
         self.supports_alignment = "align" in outputs
         self.supports_confidence = "confidence" in outputs
         self.supports_scores = "token_log_probs" in outputs.get("score", ())
@@ -75,13 +88,9 @@ class ExportedTranslator(BaseTranslator):
             self.card = json.loads(path.read_text(encoding="utf-8"))
             options = self.card["options"]
             self.options = TranslationOptions(**{n: x for n, x in options.items() if n in known})
-            if LANGUAGES[0] in self._saved_model.inputs["serving_default"]:
-                self.languages = self.card["tokenizer"]["languages"]
+            self.languages = self.card["tokenizer"].get("languages", ())
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-            raise InputError(
-                f"{path} must be as the export wrote it, with its options and languages: put it "
-                f"back. ({error!r})"
-            ) from None
+            raise _damaged(path, error) from None
         self.reads_terms = options.get("reads_terms", False)
         self.trusted_attention = options.get("trusted_attention", False)
 
@@ -91,7 +100,7 @@ class ExportedTranslator(BaseTranslator):
         digest = hashlib.blake2b(digest_size=16)
         terms = self.glossary and self.glossary.fingerprint
         digest.update(repr((self.source_language, self.target_language, terms)).encode())
-        for path in sorted(filter(Path.is_file, self._version.rglob("*"))):
+        for path in sorted(filter(Path.is_file, self._folder.rglob("*"))):
             with open(path, "rb") as file:
                 hashlib.file_digest(file, lambda: digest)
         return digest.hexdigest()
@@ -109,11 +118,18 @@ class ExportedTranslator(BaseTranslator):
             )
 
     def _function(self, name, columns, confidence=False, **_):
-        if name == "translate":
-            name = "confidence" if confidence else "serving_default"
+        name = "serving_default" if name == "translate" else name
+        return functools.partial(self._engine.run, name, confidence)
 
-        def run(**columns):
-            outputs = self._saved_model.run(name, **columns)
-            return {name: x for name, x in outputs.items() if confidence or name not in MEASURES}
 
-        return run
+def _damaged(path, error):
+    """What to say of a card that cannot be read, of a folder that may have been written without."""
+    if (path.parent / "ids.json").is_file():
+        return InputError(
+            f"{path.parent} was exported by an older keras_mt, as a model from ids to ids: export "
+            "the run again."
+        )
+    return InputError(
+        f"{path} must be as the export wrote it, with its options and languages: put it back. "
+        f"({error!r})"
+    )

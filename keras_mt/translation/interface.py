@@ -7,18 +7,22 @@ from typing import Any
 
 import numpy as np
 
+from keras_mt.alignment.attention_links import attention_links
 from keras_mt.errors import InputError
 from keras_mt.options import TranslationOptions, check_language
 from keras_mt.text.glossary import EXPECTED, Glossary, check_glossary
 from keras_mt.text.source import Alignment, Source
+from keras_mt.text.words import words_of_pieces
 from keras_mt.translation.batches import run_in_batches
 from keras_mt.translation.placing import placed
 from keras_mt.translation.requests import Request, as_columns, for_each, is_tensor
 from keras_mt.translation.results import (
     Hypothesis,
     Results,
+    Score,
     as_alignment,
     as_outcome,
+    as_pieces,
     as_results,
     by_hypothesis,
 )
@@ -170,10 +174,61 @@ class BaseTranslator(abc.ABC):
         sides = {"source": source, "target": target}
         return self._answers("align", _as_alignment, source_language, target_language, **sides)
 
+    def score(
+        self,
+        sources: str | Iterable[str],
+        targets: str | Iterable[str],
+        source_language: Codes = None,
+        target_language: Codes = None,
+    ) -> Score | Results:
+        """Scores given translations: how probable they are under the model.
+
+        If both sides have the same number of lines, the lines are scored separately and the
+        log-probabilities are added up. The arguments are those of `align`; targets must be given.
+
+        Returns:
+            For a str a `Score`, for a list `Results`. A text is refused if a line is too long, or
+            if the model's probabilities are not finite.
+
+        Example:
+
+        >>> translator.score("O livro.", "The book.").perplexity  # doctest: +SKIP
+        """
+        sides = {"sources": sources, "targets": targets}
+        return self._answers("score", _as_score, source_language, target_language, **sides)
+
+    def align_words(
+        self,
+        source: str | Iterable[str],
+        target: str | Iterable[str],
+        source_language: Codes = None,
+        target_language: Codes = None,
+    ) -> np.ndarray | Results:
+        """The word alignment of given translations, from the attention that `align` gives.
+
+        Words are what white space separates. Each target word is linked to the source word that it
+        attends to most, if that has more than a quarter of its attention: on average over its
+        pieces, on all pieces of that word. The arguments are those of `align`.
+
+        Returns:
+            For a str an int32 NumPy array `[links, 2]`, the source's and the target's index of each
+            link, from 0; for a list `Results` of such. A text is refused if a line is too long.
+
+        Example:
+
+        >>> translator.align_words("O livro é bom.", "The book is good.")  # doctest: +SKIP
+        """
+        sides = {"source": source, "target": target}
+        return self._answers("align", _as_links, source_language, target_language, **sides)
+
     def _answers(self, name, as_result, source_language, target_language, **columns) -> Any:
         """The results of `align` or `score`, made of the outputs for a request and the request."""
         if name == "align" and not self.supports_alignment:
             raise InputError("The model has no attention to align by.")
+        if name == "score" and not self.supports_scores:
+            raise InputError(
+                "This export has no signature `score`: export the run again, or use the run folder."
+            )
         one, requests = self._requests(columns, source_language, target_language)
         outcomes = [
             row if isinstance(row, str) else as_result(by_hypothesis(row)[0], request)
@@ -276,3 +331,14 @@ class BaseTranslator(abc.ABC):
 
 def _as_alignment(row, _):
     return as_alignment(row)
+
+
+def _as_score(row, _):
+    return Score(float(np.sum(row["log_probs"])), as_pieces(row))
+
+
+def _as_links(row, request):
+    """The links of words, from the outputs of `align` for a request."""
+    pieces, target_pieces, attention = as_alignment(row)
+    words = words_of_pieces(request.text.split(), pieces)
+    return attention_links(attention, words, words_of_pieces(request.target.split(), target_pieces))

@@ -6,13 +6,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from keras_mt.errors import InputError
+from keras_mt.errors import DIVERGED, InputError
 from keras_mt.options import NO_HYPOTHESIS
 from keras_mt.text.replacing import Placed
 from keras_mt.text.source import Alignment
 
-_DIVERGED = "the model gives no finite probabilities."
-_NO_ALIGNMENT = f"a line is over the model's limit of tokens, or {_DIVERGED}"
+# Why a text has no alignment or score, as far as a SavedModel says it.
+_NOT_ALIGNED = f"a line is over the model's limit of tokens, or {DIVERGED}"
 # The outputs of the graph that are measures of confidence.
 MEASURES = "mean_log_probs", "worst_log_probs", "worst_tokens", "loops", "length_mismatch"
 
@@ -114,9 +114,10 @@ def as_outcome(row: Mapping[str, Any]) -> Mapping[str, Any] | str:
     if "refused" in row:
         return as_str(row["refused"]) or row
     if "target_lengths" in row:
-        return row if np.any(row["target_lengths"]) else _NO_ALIGNMENT
-    is_found = "translations" not in row or row["scores"].max() > NO_HYPOTHESIS
-    return row if is_found else f"{_DIVERGED} Has its training diverged?"
+        return row if np.any(row["target_lengths"]) else _NOT_ALIGNED
+    if "translations" not in row:
+        return row if row["log_probs"] > NO_HYPOTHESIS else _NOT_ALIGNED
+    return row if row["scores"].max() > NO_HYPOTHESIS else DIVERGED
 
 
 def by_hypothesis(row: Mapping[str, Any]) -> list[dict[str, Any]]:

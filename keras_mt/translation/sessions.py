@@ -14,6 +14,7 @@ from google.protobuf.message import DecodeError
 from tensorflow.core.protobuf import rewriter_config_pb2, saved_model_pb2
 
 from keras_mt.errors import InputError
+from keras_mt.translation.results import MEASURES
 
 # These signatures, by which terms and kept spans are placed, share a session and its weights.
 _TOGETHER = "align", "score"
@@ -32,9 +33,14 @@ class SavedModel:
         self.inputs = {name: _names(each.inputs) for name, each in signatures.items()}
         self.outputs = {name: _names(each.outputs) for name, each in signatures.items()}
 
-    def run(self, name: str, **columns: Sequence[bytes]) -> dict[str, np.ndarray]:
+    def run(
+        self, name: str, confidence: bool = False, **columns: Sequence[bytes]
+    ) -> dict[str, np.ndarray]:
         """The outputs of a signature for columns of UTF-8, by the names of its inputs."""
-        return self._run(self._session(name), name, columns)
+        if confidence and name == "serving_default":
+            name = "confidence"
+        outputs = self._run(self._session(name), name, columns)
+        return {key: x for key, x in outputs.items() if confidence or key not in MEASURES}
 
     def _run(self, session, name, columns):
         inputs = self.inputs[name]

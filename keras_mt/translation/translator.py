@@ -4,14 +4,12 @@ import dataclasses
 import functools
 import hashlib
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any, Self
 
-import numpy as np
 import tensorflow as tf
 
 from keras_mt.alignment import Shortlist
-from keras_mt.alignment.attention_links import attention_links
 from keras_mt.errors import InputError
 from keras_mt.extras import require_backend
 from keras_mt.inference.graph import TranslationGraph, on_lists
@@ -22,9 +20,7 @@ from keras_mt.options.fields import as_integer, documented, from_keywords, signa
 from keras_mt.run_folder import RunFolder
 from keras_mt.text import BaseTokenizer
 from keras_mt.text.glossary import Glossary
-from keras_mt.text.words import words_of_pieces
-from keras_mt.translation.interface import LANGUAGES, BaseTranslator, Codes
-from keras_mt.translation.results import Results, Score, as_alignment, as_pieces
+from keras_mt.translation.interface import LANGUAGES, BaseTranslator
 
 # What a model's configuration has that its translations do not depend on.
 _NAMES = "name", "trainable", "frozen"
@@ -250,53 +246,6 @@ class Translator(BaseTranslator):
         others = {name: getattr(self, name) for name in (*LANGUAGES, "shortlist", "glossary")}
         return dataclasses.asdict(self.options) | others
 
-    def score(
-        self,
-        sources: str | Iterable[str],
-        targets: str | Iterable[str],
-        source_language: Codes = None,
-        target_language: Codes = None,
-    ) -> Score | Results:
-        """Scores given translations: how probable they are under the model.
-
-        If both sides have the same number of lines, the lines are scored separately and the
-        log-probabilities are added up. The arguments are those of `align`; targets must be given.
-
-        Returns:
-            For a str a `Score`, for a list `Results`. A text is refused if a line is too long, or
-            if the model's probabilities are not finite.
-
-        Example:
-
-        >>> translator.score("O livro.", "The book.").perplexity  # doctest: +SKIP
-        """
-        sides = {"sources": sources, "targets": targets}
-        return self._answers("score", _as_score, source_language, target_language, **sides)
-
-    def align_words(
-        self,
-        source: str | Iterable[str],
-        target: str | Iterable[str],
-        source_language: Codes = None,
-        target_language: Codes = None,
-    ) -> np.ndarray | Results:
-        """The word alignment of given translations, from the attention that `align` gives.
-
-        Words are what white space separates. Each target word is linked to the source word that it
-        attends to most, if that has more than a quarter of its attention: on average over its
-        pieces, on all pieces of that word. The arguments are those of `align`.
-
-        Returns:
-            For a str an int32 NumPy array `[links, 2]`, the source's and the target's index of each
-            link, from 0; for a list `Results` of such. A text is refused if a line is too long.
-
-        Example:
-
-        >>> translator.align_words("O livro é bom.", "The book is good.")  # doctest: +SKIP
-        """
-        sides = {"source": source, "target": target}
-        return self._answers("align", _as_links, source_language, target_language, **sides)
-
     def export(self, directory: str | os.PathLike, dtype: str = "float32", **options: Any) -> None:
         """Exports a SavedModel that TensorFlow Serving loads: strings in, translations out.
 
@@ -358,17 +307,6 @@ def _check_fits(model, tokenizer):
             f"The model's padding_id is {model.padding_id} and the tokenizer's "
             f"{tokenizer.padding_id}: build the model with the tokenizer's padding_id."
         )
-
-
-def _as_score(row, _):
-    return Score(float(row["log_probs"].sum()), as_pieces(row))
-
-
-def _as_links(row, request):
-    """The links of words, from the outputs of `align` for a request."""
-    pieces, target_pieces, attention = as_alignment(row)
-    words = words_of_pieces(request.text.split(), pieces)
-    return attention_links(attention, words, words_of_pieces(request.target.split(), target_pieces))
 
 
 def _defaults(config, limit, given):

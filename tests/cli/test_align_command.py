@@ -32,7 +32,7 @@ def test_align_writes_the_attention_of_each_pair(
     assert first["target"][-1] == "</s>" and "limit" in second["error"]
     assert "line 2 skipped" in result.stderr
     # Its own translation is of a text cut in pieces.
-    monkeypatch.setattr("keras_mt.cli.align.load_run", lambda *_, **__: load(max_length=6))
+    monkeypatch.setattr("keras_mt.cli.align.load_translator", lambda *_: load(max_length=6))
     first, second = map(json.loads, keras_mt("align", run_dir, tmp_path / "a").stdout.splitlines())
     assert first["target"][-1] == "</s>" and second["source"].count("</s>") > 2
 

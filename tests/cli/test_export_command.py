@@ -32,7 +32,7 @@ def test_export_takes_options(run_dir, tmp_path):
     search = ("--beam-size", 1, "--max-length", 3)
     rest = ("--dtype", "float16", "--signatures", "serving_default", "--card", "license=mit")
     keras_mt("export", run_dir, directory, *search, *rest)
-    assert "greedy" not in ExportedTranslator(directory)._saved_model.outputs
+    assert "greedy" not in ExportedTranslator(directory)._engine.outputs
     card = json.loads((directory / "assets.extra" / "model_card.json").read_text())
     options, license = card["options"], card["license"]
     assert license == "mit"

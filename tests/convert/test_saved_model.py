@@ -252,7 +252,7 @@ def test_a_frozen_export_has_constants_and_gives_the_same(frozen, translator, so
         assert [h.text for h in a] == [h.text for h in b]
         np.testing.assert_allclose([h.score for h in a], [h.score for h in b], atol=1e-4)
     # The session runs on without Python's copies.
-    graph = exported._saved_model._session("serving_default").graph
+    graph = exported._engine._session("serving_default").graph
     assert not graph.as_graph_def().library.function
     assert not signatures_of(frozen)["serving_default"].variables
     assert exported.card["options"]["freeze"]
@@ -274,7 +274,7 @@ def test_other_signatures_of_a_frozen_export_have_variables(
 
 def test_only_the_signatures_asked_for_are_written(frozen):
     export = ExportedTranslator(frozen)
-    assert {*export._saved_model.outputs} == {"serving_default", "__saved_model_init_op"}
+    assert {*export._engine.outputs} == {"serving_default", "__saved_model_init_op"}
     weights = frozen / "variables" / "variables.data-00000-of-00001"
     assert weights.stat().st_size < 50_000  # They are constants, and stored once.
     warmed = (frozen / "assets.extra" / "tf_serving_warmup_requests").read_bytes()

@@ -25,10 +25,9 @@ def workplace(load, translator, corpus, tmp_path, monkeypatch, signatures_alone)
     models = {"runs/en_de": load(), "runs/en_de_base": translator}
     for name in models:
         (tmp_path / name).mkdir(parents=True)
-    for name in ("evaluate.load_translator", "translate.load_translator"):
-        monkeypatch.setattr(f"keras_mt.cli.{name}", lambda path, *_: models[path])
-    for name in ("score.load_run", "align.load_run", "export.load_run"):
-        monkeypatch.setattr(f"keras_mt.cli.{name}", lambda path, **search: models[path])
+    for name in ("align", "evaluate", "score", "translate"):
+        monkeypatch.setattr(f"keras_mt.cli.{name}.load_translator", lambda path, *_: models[path])
+    monkeypatch.setattr("keras_mt.cli.export.load_run", lambda path, **search: models[path])
     monkeypatch.chdir(tmp_path)
     signatures_alone("greedy")
     return tmp_path

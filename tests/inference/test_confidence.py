@@ -165,7 +165,7 @@ def test_an_export_gives_a_confidence_where_it_was_asked_for(eager, load, source
         "loops": ("bool", [None, 2]),
         "length_mismatch": ("bool", [None, 2]),
     }
-    assert reader._saved_model.run("confidence", text=[])["loops"].shape == (0, 2)
+    assert reader._engine.run("serving_default", True, text=[])["loops"].shape == (0, 2)
     assert reader.supports_confidence
     reader.supports_confidence = False
     with pytest.raises(ValueError, match="export --signatures serving_default,confidence"):

@@ -83,7 +83,7 @@ def test_an_export_aligns_as_its_translator(translator, export, sources):
 def test_an_export_aligns_and_scores_with_one_copy_of_its_weights(exported_whole):
     export = ExportedTranslator(exported_whole)
     export.align(MARKED[0])
-    sessions = export._saved_model._sessions
+    sessions = export._engine._sessions
     assert sessions["align"] is sessions["score"]
 
 

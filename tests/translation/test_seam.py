@@ -149,7 +149,7 @@ def test_its_export_is_its_eager_search(translator, tmp_path, signatures_alone):
     assert exported(TEXTS) == small(TEXTS)
     assert exported(TEXTS[1]) == small(TEXTS[1])
     np.testing.assert_array_equal(exported(tf.constant(TEXTS)), small(tf.constant(TEXTS)))
-    scores = exported._saved_model.run("score", text=[b"bad"], target=[b"cab"])
+    scores = exported._engine.run("score", text=[b"bad"], target=[b"cab"])
     (score,) = translator.score(["bad"], ["cab"])
     assert scores["log_probs"][0] == pytest.approx(score.log_prob, abs=1e-4)
     found, expected = exported.align("bad", "cab"), translator.align("bad", "cab")

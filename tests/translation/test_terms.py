@@ -3,7 +3,6 @@
 import functools
 import json
 import re
-from types import SimpleNamespace
 
 import keras
 import numpy as np
@@ -17,6 +16,7 @@ from keras_mt.convert import saved_model
 from keras_mt.evaluation import terms_kept
 from keras_mt.inference import Predictor
 from keras_mt.inference.graph import on_lists
+from keras_mt.translation.sessions import SavedModel
 
 # Exports are traced all the same.
 pytestmark = pytest.mark.usefixtures("eager")
@@ -73,24 +73,34 @@ def test_samples_have_terms_too(load):
         assert hypothesis.text.count("volume") == hypothesis.text.count("desk") == 1
 
 
+class Functions(SavedModel):
+    """The signatures of an export as functions, run op by op."""
+
+    def __init__(self, functions):
+        self._functions = functions
+        self.outputs = {"align": ["scores"]} if "align" in functions else {}
+
+    def _session(self, name):
+        return self._functions[name]
+
+    def _run(self, session, name, columns):
+        return on_lists(lambda **inputs: session(*inputs.values()))(**columns)
+
+
 class InMemory(ExportedTranslator):
     """Runs the functions that an export is made of, op by op, without writing and tracing them."""
 
     def __init__(self, translator, confidence=False, names=None):
         models = Predictor(translator.models)
         names = names or ["serving_default", "align", "score", *(["confidence"] * confidence)]
-        self._functions = saved_model._signatures(translator, models, False, names)
-        outputs = {"align": ["scores"]} if "align" in self._functions else {}
-        self._saved_model = SimpleNamespace(outputs=outputs, run=self._outputs)
+        functions = saved_model._signatures(translator, models, False, names)
+        self._engine = Functions(functions)
         self.supports_alignment, self.supports_scores, self.supports_confidence = (
-            name in self._functions for name in ("align", "score", "confidence")
+            name in functions for name in ("align", "score", "confidence")
         )
         self.options = translator.options
         self.reads_terms = translator.reads_terms
         self.trusted_attention = translator.trusted_attention
-
-    def _outputs(self, name, **columns):
-        return on_lists(lambda **inputs: self._functions[name](*inputs.values()))(**columns)
 
 
 @pytest.mark.parametrize("confidence", [False, True])
