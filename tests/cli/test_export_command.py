@@ -18,8 +18,10 @@ def test_a_format_without_a_search_takes_no_options_of_it(other, run_dir, tmp_pa
 @pytest.mark.parametrize("other", [name for name in FORMATS if name != "saved_model"])
 def test_a_format_refuses_what_it_would_ignore(other, run_dir, tmp_path):
     """Of formats without texts, the splitting of texts; of each, the options of others."""
-    of_others = [n for n in ("freeze",) if n not in load_format(other).holds]
-    for flag in ("split-sentences", *of_others):
+    names = {"split_sentences": "split-sentences", "freeze": "freeze"}
+    flags = [flag for name, flag in names.items() if name not in load_format(other).holds]
+    assert flags
+    for flag in flags:
         options = ["--format", other, f"--{flag}"]
         result = keras_mt("export", run_dir, tmp_path / "out", *options, check=False)
         assert result.exit_code == 2
