@@ -12,6 +12,7 @@ import click
 
 from keras_mt.cli.models import kind_of
 from keras_mt.cli.options import as_typed
+from keras_mt.cli.output import hushed
 from keras_mt.errors import InputError
 from keras_mt.extras import needed
 
@@ -55,12 +56,8 @@ class Command(click.Command):
 
 
 def _import_for(kinds, run_package):
-    """Imports what a body needs and its help does not, for models of some kinds; None for all.
-
-    It hides what TensorFlow says then, native code's messages too.
-    """
-    quiet = not os.environ.get("KERAS_MT_DEBUG")
-    if quiet:
+    """Imports what a body needs and its help does not, for models of some kinds; None for all."""
+    if not os.environ.get("KERAS_MT_DEBUG"):
         os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     if kinds <= {"litert"}:
         os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # NumPy's, which start as it does.
@@ -73,7 +70,7 @@ def _import_for(kinds, run_package):
         # Their weights never change: they are packed for matrix products once.
         os.environ.setdefault("TF_ONEDNN_ASSUME_FROZEN_WEIGHTS", "1")
     gc.disable()  # What is imported stays: to look for garbage in it takes a second.
-    with _hushed() if quiet else contextlib.nullcontext():
+    with hushed():
         with needed("All but an export for LiteRT"):
             import tensorflow as tf
 
@@ -84,19 +81,6 @@ def _import_for(kinds, run_package):
         run_package()
     gc.freeze()
     gc.enable()
-
-
-@contextlib.contextmanager
-def _hushed():
-    """Discards standard error, native code's too."""
-    stderr = os.dup(2)
-    with open(os.devnull, "w") as nowhere:
-        os.dup2(nowhere.fileno(), 2)
-    try:
-        yield
-    finally:
-        os.dup2(stderr, 2)
-        os.close(stderr)
 
 
 def _message(error, architecture):

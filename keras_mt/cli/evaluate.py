@@ -10,6 +10,7 @@ from keras_mt.cli.models import load_translator
 from keras_mt.cli.options import data_options, file_option, glossary_option, search_options
 from keras_mt.cli.output import progress_bar, to_json
 from keras_mt.errors import InputError
+from keras_mt.extras import needed
 
 # Lines translated together, so that lines of similar length share a batch.
 _BLOCK_LINES = 2048
@@ -93,7 +94,8 @@ def evaluate(
     With --glossary the models translate with its terms. `terms` says how many of them the sources
     hold, and the share that the translations have; in --hypotheses they are only counted.
     """
-    from keras_mt.evaluation import Scorer, table, terms_kept, write_files
+    with needed("keras-mt evaluate", "sacrebleu"):
+        from keras_mt.evaluation import Scorer, table, terms_kept, write_files
     from keras_mt.files import check_new
     from keras_mt.text import Glossary
 

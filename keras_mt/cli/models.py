@@ -3,6 +3,7 @@
 import os
 
 from keras_mt.cli.options import given
+from keras_mt.cli.output import hushed
 from keras_mt.errors import InputError
 from keras_mt.files import find_export, is_litert, is_run
 
@@ -50,7 +51,8 @@ def _load_export(path, source_language=None, target_language=None, glossary=None
             "folder."
         )
     glossary = glossary and Glossary.load(glossary)
-    return ExportedTranslator(path, source_language, target_language, glossary)
+    with hushed():  # LiteRT says what it runs on.
+        return ExportedTranslator(path, source_language, target_language, glossary)
 
 
 def kind_of(path):

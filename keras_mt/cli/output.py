@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import os
 import sys
 
 import click
@@ -43,6 +44,22 @@ def to_json(value):
     """JSON; a number that is not finite becomes null."""
     finite = json.loads(json.dumps(value), parse_constant=lambda _: None)
     return json.dumps(finite, ensure_ascii=False)
+
+
+@contextlib.contextmanager
+def hushed():
+    """Discards standard error, native code's too, unless KERAS_MT_DEBUG is set."""
+    if os.environ.get("KERAS_MT_DEBUG"):
+        yield
+        return
+    stderr = os.dup(2)
+    with open(os.devnull, "w") as nowhere:
+        os.dup2(nowhere.fileno(), 2)
+    try:
+        yield
+    finally:
+        os.dup2(stderr, 2)
+        os.close(stderr)
 
 
 @contextlib.contextmanager

@@ -236,7 +236,9 @@ class _Interpreters:
 
     def _load(self):
         try:
-            return Interpreter(str(self._path), num_threads=1)
+            interpreter = Interpreter(str(self._path), num_threads=1)
+            interpreter.allocate_tensors()  # Its weights are packed now, and not by the first text.
+            return interpreter
         except (ValueError, RuntimeError) as error:
             reason = str(error).partition("\n")[0]
             raise InputError(
