@@ -8,3 +8,7 @@ __all__ = ["Aligner", "Shortlist", "write_pharaoh"]
 __getattr__ = lazy(
     __name__, {"Aligner": "aligner", "Shortlist": "shortlist", "write_pharaoh": "pharaoh"}
 )
+
+
+def __dir__() -> list[str]:
+    return __all__

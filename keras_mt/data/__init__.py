@@ -8,3 +8,7 @@ __all__ = ["Batches", "load_corpus", "phrasebook"]
 __getattr__ = lazy(
     __name__, {"Batches": "batching", "load_corpus": "corpus", "phrasebook": "phrasebook"}
 )
+
+
+def __dir__() -> list[str]:
+    return __all__
