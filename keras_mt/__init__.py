@@ -31,16 +31,8 @@ _LIGHT |= {room: room for room in ("documents", "text", "translation")}
 _HEAVY = {"Tokenizer": "text", "Translator": "translation"}
 _HEAVY |= {room: room for room in ("alignment", "convert", "data", "decoding", "plots", "training")}
 
-__all__ = [
-    "Transformer",
-    "WarmupInverseSquareRoot",
-    "__version__",
-    "layers",
-    "losses",
-    "metrics",
-    "models",
-    "schedules",
-]
+__all__ = ["Transformer", "WarmupInverseSquareRoot", "__version__", "layers", "losses", "metrics"]
+__all__ += ["models", "schedules"]
 _KERAS = {*__all__, *_HEAVY}
 __all__ += list(_LIGHT)
 if keras is not None and keras.backend.backend() == "tensorflow":

@@ -2,13 +2,8 @@
 
 from keras_mt.extras import lazy
 
-__all__ = ["Aligner", "Shortlist", "write_pharaoh"]
+# Links are read off attention without TensorFlow and Keras, which the first two import.
+_HOMES = {"Aligner": "aligner", "Shortlist": "shortlist", "write_pharaoh": "pharaoh"}
 
-# Links can be read off attention without TensorFlow and Keras, which the first two import.
-__getattr__ = lazy(
-    __name__, {"Aligner": "aligner", "Shortlist": "shortlist", "write_pharaoh": "pharaoh"}
-)
-
-
-def __dir__() -> list[str]:
-    return __all__
+__all__ = list(_HOMES)
+__getattr__, __dir__ = lazy(__name__, _HOMES), __all__.copy

@@ -7,18 +7,17 @@ import click
 
 from keras_mt.version import __version__
 
-# Each is a module here, and a function in it.
 _NAMES = ("align", "average", "clean", "evaluate", "export", "import", "score", "shortlist")
 _NAMES += ("train", "translate", "translate-files")
+# Each is a module here, and a function in it, of these names.
+_FUNCTIONS = {name: name.replace("-", "_") for name in _NAMES} | {"import": "import_"}
 
 
 class _Commands(Mapping):
     """The commands by their names, each imported when it is asked for."""
 
     def __getitem__(self, name):
-        if name not in _NAMES:
-            raise KeyError(name)
-        function = "import_" if name == "import" else name.replace("-", "_")
+        function = _FUNCTIONS[name]
         return getattr(importlib.import_module(f"keras_mt.cli.{function}"), function)
 
     def __iter__(self):

@@ -148,9 +148,9 @@ def _corpus_split(data, source, target, split):
     """The sources and the references of a corpus, each text on one line."""
     from keras_mt.data.corpus import open_corpus
 
-    corpus = open_corpus(data, source, target)
-    corpus.check(split)
-    pairs = list(corpus.pairs(split, checked=False))
+    pairs = list(open_corpus(data, source, target).pairs(split))
+    if not pairs:
+        raise InputError(f"{data} is empty.")
     return [[one_line(pair[side].decode("utf-8")) for pair in pairs] for side in (0, 1)]
 
 

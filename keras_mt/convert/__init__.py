@@ -6,8 +6,4 @@ _HOMES = {"export": "formats"}
 _HOMES |= dict.fromkeys(("from_huggingface", "from_marian", "import_model"), "imports")
 
 __all__ = list(_HOMES)
-__getattr__ = lazy(__name__, _HOMES)
-
-
-def __dir__() -> list[str]:
-    return __all__
+__getattr__, __dir__ = lazy(__name__, _HOMES), __all__.copy

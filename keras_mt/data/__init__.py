@@ -2,13 +2,8 @@
 
 from keras_mt.extras import lazy
 
-__all__ = ["Batches", "load_corpus", "phrasebook"]
-
 # Corpora can be read without TensorFlow, which batches import.
-__getattr__ = lazy(
-    __name__, {"Batches": "batching", "load_corpus": "corpus", "phrasebook": "phrasebook"}
-)
+_HOMES = {"Batches": "batching", "load_corpus": "corpus", "phrasebook": "phrasebook"}
 
-
-def __dir__() -> list[str]:
-    return __all__
+__all__ = list(_HOMES)
+__getattr__, __dir__ = lazy(__name__, _HOMES), __all__.copy

@@ -63,7 +63,9 @@ def load_corpus(data: str | os.PathLike, source: str, target: str, split: str) -
     'Em Dezembro, Lucas irá viajar ao Rio.'
     """
     corpus = open_corpus(data, source, target)
-    corpus.check(split)
+    # A set of TensorFlow Datasets is as it is.
+    if not isinstance(corpus, _Tfds) and not sum(1 for _ in corpus.pairs(split)):
+        raise CorpusError(f"{data} is empty.")
     return corpus.dataset(split)
 
 
@@ -127,11 +129,6 @@ class Corpus:
                     raise CorpusError(f"{self._place(split, side, number)} {found}")
             yield pair
 
-    def check(self, split: str) -> None:
-        """Raises CorpusError if a pair of a split is wrong, or there is none."""
-        if not sum(1 for _ in self.pairs(split)):
-            raise CorpusError(f"{self.data} is empty.")
-
     def usable_pairs(self, split: str) -> Iterator[tuple[bytes, bytes]]:
         """The pairs of a split of which no side is blank or not UTF-8."""
         return (pair for pair in self.pairs(split, checked=False) if not any(map(_problem, pair)))
@@ -151,7 +148,7 @@ class Corpus:
 
 
 class _Tfds(Corpus):
-    """A set of TensorFlow Datasets, which is as it is."""
+    """A set of TensorFlow Datasets, whose lines are not checked."""
 
     def __init__(self, data: str, source: str, target: str):
         super().__init__(data, source, target)
@@ -181,9 +178,6 @@ class _Tfds(Corpus):
             self._check_split(split, self.splits)
             raise CorpusError(f"TFDS could not load {self._name!r}: {error}") from error
         return pairs.map(lambda pair: (pair[source], pair[target]))
-
-    def check(self, split):
-        pass
 
     def pairs(self, split, checked=True):
         return self.dataset(split).as_numpy_iterator()

@@ -43,14 +43,8 @@ KINDS = {
     "emoji": rf"[\U0001f1e6-\U0001f1ff]{{2}}|{_PICTURE}(?:\u200d{_PICTURE})*",
 }
 # What a text with a span of a kind has; the kinds' own patterns take long to compile and to search.
-_SIGNS = {
-    "email": "@",
-    "url": r"://|www\.|\.[cegino]",
-    "placeholder": "[{$%]",
-    "phone": "[0-9]",
-    "number": "[0-9]",
-    "emoji": "[\u231a-\u2bff\U0001f1e6-\U0001faff]",
-}
+_SIGNS = {"email": "@", "url": r"://|www\.|\.[cegino]", "placeholder": "[{$%]", "phone": "[0-9]"}
+_SIGNS |= {"number": "[0-9]", "emoji": "[\u231a-\u2bff\U0001f1e6-\U0001faff]"}
 # A protected text with one of these is no prose.
 _CODE = re.compile(r"[^\w\s.,:;!?'’“”&+-]|_")
 
