@@ -10,6 +10,7 @@ import keras
 import pytest
 from conftest import ROOT
 
+import keras_mt
 from keras_mt import Translator
 from keras_mt.training import train
 
@@ -92,7 +93,6 @@ def test_backend_neutral_rooms_never_import_tensorflow(room):
 
 
 def test_public_names():
-    import keras_mt
 
     for name in keras_mt.__all__:
         assert getattr(keras_mt, name) is not None
@@ -146,7 +146,6 @@ def test_public_signatures_have_type_hints():
 
 def rooms():
     """The modules whose names are public, each with a page in the API reference."""
-    import keras_mt
 
     names = {path.stem for path in (ROOT / "docs" / "api").glob("*.md")}
     names -= {"keras_mt", "command", "beam"}  # Beam may be missing.
@@ -198,7 +197,6 @@ def test_docstring_examples_run(tmp_path, monkeypatch):
     import numpy as np
     import tensorflow as tf
 
-    import keras_mt
     from keras_mt.layers import dot_product
 
     monkeypatch.chdir(tmp_path)
@@ -224,7 +222,9 @@ def test_what_needs_tensorflow_says_so_on_another_backend(monkeypatch, tmp_path,
     for needy in (
         lambda: train("phrasebook", "pt", "en", tmp_path / "run"),
         lambda: Translator.load(run_dir),
+        lambda: keras_mt.Tokenizer,
     ):
         with pytest.raises(ImportError, match=r"is jax: set .*KERAS_BACKEND=tensorflow"):
             needy()
     assert not list(tmp_path.iterdir())
+    assert keras_mt.ExportedTranslator and keras_mt.Glossary  # Whose exports need no backend.
