@@ -29,6 +29,10 @@ FORMAT = ModelFormat(
     quantizations=("int8", "float32"),
 )
 
+_BLOCK = int(
+    os.environ.get("BLOCK", "16")
+)  # Positions that the cache of a search grows by at once.
+
 
 def to_litert(
     translator: Translator,
@@ -50,7 +54,7 @@ def to_litert(
     model = translator.models[0].for_inference()
     # The converter needs static sizes in the loops of recurrent layers.
     rows = 1 if any(isinstance(x, keras.layers.RNN) for x in model._flatten_layers()) else None
-    predictor = Predictor([model], translator.shortlist)
+    predictor = Predictor([model], translator.shortlist).in_place(_BLOCK, quantization == "int8")
     functions = _signatures(translator.graph(predictor), rows)
     settings = {"quantization": quantization, "rows": rows, "limit": predictor.max_length}
     card = model_card(translator, Path(directory), card, **settings)

@@ -1,11 +1,12 @@
 """Beam search and sampling over any step function; greedy search is beam search with one beam.
 
 A cache need not be reordered. At each position it holds the entries of all beams side by side, and
-a table of each hypothesis's ancestors becomes an attention mask that selects its own. Only this
-table and the tokens are reordered when beams are chosen.
+an attention mask selects those of each hypothesis and its ancestors. Only this mask and the tokens
+are reordered when beams are chosen.
 """
 
 import dataclasses
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -14,7 +15,6 @@ import tensorflow as tf
 from keras_mt.decoding.rules import Rule, rules_of
 from keras_mt.decoding.sampling import sampled_continuations
 from keras_mt.decoding.selection import (
-    beam_numbers,
     best_continuations,
     forced_continuations,
     is_possible,
@@ -56,7 +56,7 @@ class _Rows(NamedTuple):
     max_length: tf.Tensor  # [rows]
     tokens: tf.Tensor  # [rows, beams, length]
     last_tokens: tf.Tensor  # [rows, beams]: the start before the first step
-    ancestors: tf.Tensor  # [rows, beams, length]: the beam whose cache entry it uses at a position
+    mask: tf.Tensor  # [rows, beams, length * beams]: the entries of the cache that are its own
     log_probs: tf.Tensor  # [rows, beams]
     finished: Hypotheses  # [rows, finished, length], [rows, finished], [rows, finished]
     done: tf.Tensor  # [rows]
@@ -73,6 +73,7 @@ def beam_search(
     row_seeds: Any = None,
     reorder: Callable | None = None,
     gives_logits: bool = True,
+    block: int = 0,
     bos_id: int = 2,
     eos_id: int = 3,
     padding_id: int = 0,
@@ -109,6 +110,9 @@ def beam_search(
         reorder: Function `(cache, parents) -> cache`, with parents int32 `[rows, beams]`, the
             hypotheses that those that live on continue. None if `step` heeds its mask instead.
         gives_logits: Whether `step` returns logits; False if it returns log-probabilities.
+        block: The search grows the cache by this many positions at once, and `step` writes its
+            entries in it, from `position * beams` on, rather than at its end. So shapes stay the
+            same, as is fast in LiteRT. The mask is as long as the cache. 0 for no such blocks.
         bos_id, eos_id, padding_id: The tokens before the first, and at the end of a hypothesis, and
             that pad `Hypotheses.tokens`.
         forbidden_ids: Tokens never to generate; None means the padding and the start, unless one of
@@ -142,10 +146,12 @@ def beam_search(
         )
     max_length = _integers("max_length", max_length, rank=1)
     each_row = tf.range(tf.size(max_length))
+    rows = _first_rows(max_length, cache, bos_id, options)
     search = _Search(
         step=step,
         reorder=reorder,
         gives_logits=gives_logits,
+        block=block,
         rules=rules_of(options, rules),
         options=options,
         eos_id=eos_id,
@@ -154,8 +160,8 @@ def beam_search(
         prefix=None if prefix is None else _dense_prefix(prefix),
         forced_length=forced_length,
         row_seeds=_integers("row_seeds", each_row if row_seeds is None else row_seeds, rank=1),
+        axes=tf.nest.map_structure(_growing_axis, rows.cache),
     )
-    rows = _first_rows(max_length, cache, bos_id, options)
     state = tf.constant(0), rows, rows.finished
     _, _, (tokens, scores, lengths) = tf.while_loop(
         lambda length, rows, hypotheses: tf.reduce_any(~rows.done),
@@ -181,7 +187,7 @@ def _first_rows(max_length, cache, bos_id, options):
         max_length=max_length,
         tokens=tf.zeros((batch, beams, 0), tf.int32),
         last_tokens=tf.fill((batch, beams), bos_id),
-        ancestors=tf.zeros((batch, beams, 0), tf.int32),
+        mask=tf.zeros((batch, beams, 0), tf.bool),
         log_probs=log_probs,
         finished=no_hypotheses(batch, options.finished),
         done=max_length <= 0,
@@ -196,6 +202,7 @@ class _Search:
     step: Callable
     reorder: Callable | None
     gives_logits: bool
+    block: int
     rules: Sequence[Rule]
     options: SearchOptions
     eos_id: int
@@ -204,36 +211,71 @@ class _Search:
     prefix: tf.Tensor | None  # [batch, length + 1], -1 after the prefix of each row
     forced_length: int
     row_seeds: tf.Tensor  # [batch]
+    axes: Any  # Of each tensor of the cache, the axis that grows, -1 for none.
 
     def search_on(self, length, rows, hypotheses):
-        """Searches until a quarter of the rows are done, and removes those."""
+        """Searches until a quarter of the rows are done, or a block is full; removes those rows."""
+        places = None
+        if self.block:
+            rows = self._with_room(rows, length)
+            places = tf.range(tf.shape(rows.mask)[2])  # Here: its size is known in the loop then.
 
         def enough_live(length, rows):
             live = tf.math.count_nonzero(~rows.done, dtype=tf.int32)
-            return 4 * live > 3 * tf.size(rows.done)
+            has_room = places is None or length * self.options.beams < tf.size(places)
+            return (4 * live > 3 * tf.size(rows.done)) & has_room
 
         state = length, rows
         length, rows = tf.while_loop(
-            enough_live, self._advance, state, shape_invariants=growing_shapes(state)
+            enough_live,
+            functools.partial(self._advance, places),
+            state,
+            shape_invariants=growing_shapes(state),
         )
         hypotheses = _updated(hypotheses, rows, self.padding_id)
         live = tf.where(~rows.done)[:, 0]
         return length, tf.nest.map_structure(lambda x: tf.gather(x, live), rows), hypotheses
 
-    def _advance(self, length, rows):
-        """Extends every hypothesis by a token."""
-        own = beam_numbers(rows.log_probs)[..., None]  # Of each beam, its new cache entry.
-        ancestors = tf.concat([rows.ancestors, own], axis=-1)
-        mask = None if self.options.beams == 1 else _ancestry_mask(ancestors)
-        logits, cache = self.step(rows.last_tokens, length, rows.cache, mask)
-        rows = rows._replace(ancestors=ancestors, cache=cache)
+    def _advance(self, places, length, rows):
+        """Extends every hypothesis by a token; in a block of `places`, shapes stay the same."""
+        beams = self.options.beams
+        if places is None:
+            own = tf.tile(tf.eye(beams, dtype=tf.bool)[None], (tf.shape(rows.mask)[0], 1, 1))
+            mask = tf.concat([rows.mask, own], axis=-1)
+        else:
+            mask = rows.mask | (places == (length * beams + tf.range(beams))[:, None])
+        seen = None if beams == 1 and places is None else mask
+        logits, cache = self.step(rows.last_tokens, length, rows.cache, seen)
+        rows = rows._replace(mask=mask, cache=cache)
         # Without ensure_shape, TensorFlow would move the cast behind each of the reshapes.
-        logits = tf.ensure_shape(tf.cast(logits, tf.float32), (None, None, logits.shape[-1]))
+        logits = tf.ensure_shape(
+            tf.cast(logits, tf.float32), (None, self.options.beams, logits.shape[-1])
+        )
         continuations = self._continuations(logits, length, rows)
-        rows, parents = self._choose(rows, continuations, length + 1)
+        rows, parents = self._choose(rows, continuations, length + 1, places)
         if self.reorder is not None:
             rows = rows._replace(cache=self.reorder(rows.cache, parents))
         return length + 1, rows
+
+    def _with_room(self, rows, length):
+        """The rows, in which what grows has room for a block more, if it is full."""
+        more = tf.where(length < tf.shape(rows.tokens)[2], 0, self.block)
+        entries = more * self.options.beams
+
+        def grown(x, axis, count, value=0):
+            sides = [(0, count if i == axis else 0) for i in range(x.shape.rank)]
+            return x if axis < 0 else tf.pad(x, sides, constant_values=value)
+
+        tokens, finished = (
+            grown(x, 2, more, self.padding_id) for x in (rows.tokens, rows.finished.tokens)
+        )
+        cache = tf.nest.map_structure(lambda *each: grown(*each, entries), rows.cache, self.axes)
+        return rows._replace(
+            tokens=tokens,
+            mask=grown(rows.mask, 2, entries, False),
+            finished=rows.finished._replace(tokens=finished),
+            cache=cache,
+        )
 
     def _continuations(self, logits, length, rows):
         """The continuations to choose from, `[rows, count]`."""
@@ -252,8 +294,9 @@ class _Search:
         best -= normalizer
         if self.rules or options.samples:  # All log-probabilities are needed.
             log_probs = tf.nn.log_softmax(values) if normalizes else values
+            tokens = rows.tokens[..., :length] if self.block else rows.tokens
             for rule in self.rules:
-                log_probs = rule(log_probs, rows.tokens, rows.index)
+                log_probs = rule(log_probs, tokens, rows.index)
             best, tokens = top_k(log_probs, width)
         if options.samples:
             seeds = tf.gather(self.row_seeds, rows.index)
@@ -274,12 +317,12 @@ class _Search:
             prefix = tf.gather(tf.gather(self.prefix, place, axis=1), rows.index)  # [rows]
             tokens = tf.where(prefix >= 0, prefix, tokens)
             free = tf.where(prefix >= 0, length < self.forced_length, free)
-        places = tf.broadcast_to(tf.maximum(tokens, 0)[:, None], tf.shape(rows.log_probs))
+        places = tf.maximum(tokens, 0)[:, None] + tf.zeros(self.options.beams, tf.int32)
         next_log_probs = (tf.gather(logits, places[..., None], batch_dims=2) - normalizer)[..., 0]
         next_log_probs = tf.where(free[:, None], 0.0, next_log_probs)  # [rows, beams]
         return forced_continuations(continuations, tokens, next_log_probs, rows.log_probs)
 
-    def _choose(self, rows, continuations, length):
+    def _choose(self, rows, continuations, length, places):
         """Sets aside the continuations that end; returns rows of the best others, and parents."""
         options, beams = self.options, self.options.beams
         log_probs, parents, new_tokens = continuations  # [rows, count]
@@ -290,27 +333,49 @@ class _Search:
             ranked = tf.range(tf.shape(log_probs)[1]) < ranked
             log_probs = tf.where(ranked, log_probs, NO_HYPOTHESIS)
         tokens = tf.gather(rows.tokens, parents, batch_dims=1)
-        tokens = tf.concat([tokens, new_tokens[..., None]], axis=-1)  # [rows, count, length]
+        tokens = self._appended(tokens, new_tokens, length, places)  # [rows, count, length]
 
         full = length >= rows.max_length  # [rows]
         is_end = new_tokens == self.eos_id
         ended = (is_end | full[:, None]) & is_possible(log_probs) & ~rows.done[:, None]
         scores = tf.where(ended, self._score(log_probs, length), NO_HYPOTHESIS)
-        finished = _set_aside(rows.finished, tokens[:, :beams], scores[:, :beams], self.padding_id)
+        finished = self._set_aside(rows.finished, tokens[:, :beams], scores[:, :beams], length)
         log_probs, chosen = tf.math.top_k(tf.where(is_end, NO_HYPOTHESIS, log_probs), beams)
+        new_tokens = tf.gather(new_tokens, chosen, batch_dims=1)
         best, worst = log_probs[:, 0], finished.scores[:, -1]
         over = self._is_over(best, worst, length, rows.max_length)
         parents = tf.gather(parents, chosen, batch_dims=1)
         tokens = tf.gather(tokens, chosen, batch_dims=1)
         rows = rows._replace(
             tokens=tokens,
-            last_tokens=tokens[..., -1],
-            ancestors=tf.gather(rows.ancestors, parents, batch_dims=1),
+            last_tokens=new_tokens,
+            mask=tf.gather(rows.mask, parents, batch_dims=1),
             log_probs=log_probs,
             finished=finished,
             done=rows.done | full | over | ~is_possible(best),
         )
         return rows, parents
+
+    def _appended(self, tokens, new, length, places):
+        """Tokens `[rows, count, length]` with new last ones."""
+        if places is None:
+            return tf.concat([tokens, new[..., None]], axis=-1)
+        here = places[:: self.options.beams] == (length - 1) * self.options.beams
+        return tf.where(here, tf.expand_dims(new, -1), tokens)
+
+    def _set_aside(self, finished, tokens, scores, length):
+        """The best of the finished hypotheses and of new ones of a length, with their scores."""
+        before, count = finished.tokens, finished.scores.shape[1]
+        if not self.block:
+            sides = ((0, 0), (0, 0), (0, 1))
+            before = tf.pad(before, sides, constant_values=self.padding_id)
+        scores, chosen = tf.math.top_k(tf.concat([finished.scores, scores], axis=1), count)
+        lengths = tf.gather(finished.lengths, tf.minimum(chosen, count - 1), batch_dims=1)
+        return Hypotheses(
+            tf.gather(tf.concat([before, tokens], axis=1), chosen, batch_dims=1),
+            scores,
+            tf.where(chosen < count, lengths, length),
+        )
 
     def _score(self, log_probs, length):
         """The scores of hypotheses of a length."""
@@ -362,27 +427,6 @@ def no_hypotheses(rows: int | tf.Tensor, count: int) -> Hypotheses:
     )
 
 
-def _ancestry_mask(ancestors):
-    # [rows, beams, length] -> boolean [rows, beams, length * beams]
-    rows, beams, length = tf.unstack(tf.shape(ancestors))
-    mask = tf.expand_dims(ancestors, -1) == tf.range(beams)  # [rows, beams, length, beams]
-    return tf.reshape(mask, (rows, beams, length * beams))
-
-
-def _set_aside(finished, tokens, scores, padding_id):
-    """The best of the finished hypotheses and of new ones, a token longer, with their scores."""
-    length = tf.fill(tf.shape(scores), tf.shape(tokens)[2])
-    before = tf.pad(finished.tokens, ((0, 0), (0, 0), (0, 1)), constant_values=padding_id)
-    scores, chosen = tf.math.top_k(
-        tf.concat([finished.scores, scores], axis=1), finished.scores.shape[1]
-    )
-    return Hypotheses(
-        tf.gather(tf.concat([before, tokens], axis=1), chosen, batch_dims=1),
-        scores,
-        tf.gather(tf.concat([finished.lengths, length], axis=1), chosen, batch_dims=1),
-    )
-
-
 def _updated(hypotheses, rows, padding_id):
     """The hypotheses found for the whole batch, with those of these rows."""
     longer = tf.shape(rows.finished.tokens)[2] - tf.shape(hypotheses.tokens)[2]
@@ -396,6 +440,10 @@ def _updated(hypotheses, rows, padding_id):
         hypotheses._replace(tokens=longer),
         rows.finished,
     )
+
+
+def _growing_axis(tensor):
+    return next((axis for axis, size in enumerate(tensor.shape) if size == 0), -1)
 
 
 def growing_shapes(state: Any) -> Any:

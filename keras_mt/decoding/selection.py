@@ -26,9 +26,9 @@ def best_continuations(
     """
     best = clip_log_probs(best + log_probs[..., None])
     best = tf.where(_is_among(tokens, banned), NO_HYPOTHESIS, best)
-    rows, beams, width = tf.shape(best)[0], log_probs.shape[1], best.shape[2]
-    best, chosen = tf.math.top_k(tf.reshape(best, (rows, beams * width)), 2 * beams)
-    tokens = tf.gather(tf.reshape(tokens, (rows, beams * width)), chosen, batch_dims=1)
+    beams, width = log_probs.shape[1], best.shape[2]
+    best, chosen = tf.math.top_k(tf.reshape(best, (-1, beams * width)), 2 * beams)
+    tokens = tf.gather(tf.reshape(tokens, (-1, beams * width)), chosen, batch_dims=1)
     return Continuations(best, chosen // width, tokens)
 
 
@@ -43,11 +43,12 @@ def forced_continuations(
     `tokens` `[rows]` are -1 in the other rows; `next_log_probs` `[rows, beams]` are theirs, and
     `log_probs` `[rows, beams]` those of the hypotheses.
     """
-    missing = ((0, 0), (0, tf.shape(continuations.tokens)[1] - tf.shape(log_probs)[1]))
+    count, beams = continuations.tokens.shape[1], log_probs.shape[1]
+    missing = ((0, 0), (0, count - beams))
     forced = Continuations(
         tf.pad(clip_log_probs(next_log_probs + log_probs), missing, constant_values=NO_HYPOTHESIS),
         tf.pad(beam_numbers(log_probs), missing),
-        tf.broadcast_to(tokens[:, None], tf.shape(continuations.tokens)),
+        tokens[:, None] + tf.zeros(count, tf.int32),
     )
     return Continuations(
         *(tf.where(tokens[:, None] >= 0, *both) for both in zip(forced, continuations, strict=True))
@@ -99,11 +100,11 @@ def top_k(values: tf.Tensor, count: int, longest: int = 64) -> tuple[tf.Tensor, 
     if uneven:
         missing = chunks * chunk - size
         values = tf.pad(values, ((0, 0), (0, 0), (0, missing)), constant_values=values.dtype.min)
-    rows, beams = tf.unstack(tf.shape(values)[:2])
-    values = tf.reshape(values, (rows, beams, chunks, chunk))
+    beams = values.shape[1]
+    values = tf.reshape(values, (-1, beams, chunks, chunk))
     _, chosen = tf.math.top_k(tf.reduce_max(values, axis=-1), count)  # [rows, beams, count]
     values = tf.gather(values, chosen, batch_dims=2)  # [rows, beams, count, chunk]
-    values = tf.reshape(values, (rows, beams, count * chunk))
+    values = tf.reshape(values, (-1, beams, count * chunk))
     best, place = top_k(values, count, longest // 8)
     chosen = tf.gather(chosen, place // chunk, batch_dims=2)
     place = chosen * chunk + place % chunk
@@ -114,7 +115,7 @@ def top_k(values: tf.Tensor, count: int, longest: int = 64) -> tuple[tf.Tensor, 
 
 def beam_numbers(log_probs: tf.Tensor) -> tf.Tensor:
     """0, 1, 2, ... for each of the rows `[rows, beams]`."""
-    return tf.broadcast_to(tf.range(tf.shape(log_probs)[1]), tf.shape(log_probs))
+    return tf.zeros_like(log_probs, tf.int32) + tf.range(log_probs.shape[1])
 
 
 def _is_among(tokens, banned):

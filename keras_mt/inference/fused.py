@@ -13,7 +13,7 @@ from keras_mt.layers.types import Tensor
 _FUSED_EPSILON = 1e-3
 
 
-def normalize(x: Tensor, gamma: Tensor, beta: Tensor, epsilon: float) -> Tensor:
+def normalize(x: Tensor, gamma: Tensor, beta: Tensor, epsilon: float) -> Tensor | None:
     """Layer normalisation over the last axis, computed in float32, fused into one kernel.
 
     TensorFlow (remapper.cc, FindMklLayerNorm) replaces these ten operations if they come in this
@@ -21,8 +21,11 @@ def normalize(x: Tensor, gamma: Tensor, beta: Tensor, epsilon: float) -> Tensor:
     0.001, so `x / sqrt(var(x) + epsilon)` is computed as `cx / sqrt(var(cx) + c^2 epsilon)`.
     """
     dtype, axis = x.dtype, x.shape.rank - 1
+    weights = [tf.get_static_value(w) for w in (gamma, beta)]
+    if weights[0] is None or dtype != gamma.dtype or dtype not in (tf.float32, tf.bfloat16):
+        return None
     # The kernel takes bfloat16 too, but without oneDNN each of these operations would round.
-    gamma, beta = (tf.constant(tf.get_static_value(w).astype("float32")) for w in (gamma, beta))
+    gamma, beta = (tf.constant(w.astype("float32")) for w in weights)
     x = tf.cast(x, tf.float32) * math.sqrt(_FUSED_EPSILON / epsilon)
     mean = tf.reduce_mean(x, axis, keepdims=True)
     variance = tf.reduce_mean(tf.math.squared_difference(x, mean), axis, keepdims=True)

@@ -6,11 +6,14 @@ import math
 from collections.abc import Sequence
 from typing import Any, Self
 
+import keras
 import tensorflow as tf
 
 from keras_mt.alignment.shortlist import Shortlist, Vocabulary
 from keras_mt.decoding import Hypotheses, beam_search
 from keras_mt.inference.constants import ConstantScope
+from keras_mt.inference.in_place import InPlaceScope, quantized
+from keras_mt.layers.layer import inner_layers
 from keras_mt.models import Seq2Seq
 from keras_mt.options import TranslationOptions
 from keras_mt.text import BaseTokenizer
@@ -25,6 +28,7 @@ class Predictor:
     """
 
     _scope: contextlib.AbstractContextManager = contextlib.nullcontext()
+    _block = 0  # The positions that the cache of a search grows by at once; 0 for one.
     _vocabulary: Vocabulary | None = None  # The tokens that `decode_step` is restricted to.
 
     def __init__(self, models: Sequence[Seq2Seq], shortlist: Shortlist | None = None):
@@ -44,17 +48,25 @@ class Predictor:
 
         TensorFlow packs constants for matrix products once. `what`, `instead`: see `check_size`.
         """
-        return self._with_constants(ConstantScope(self.variables, what, instead))
+        return self._with_scope(ConstantScope(self.variables, what, instead))
+
+    def in_place(self, block: int, in_8_bits: bool) -> Self:
+        """The predictor for a search whose cache grows by blocks, as is fast in LiteRT."""
+        layers = [layer for model in self.models if in_8_bits for layer in inner_layers(model)]
+        tables = [x.embeddings for x in layers if isinstance(x, keras.layers.Embedding)]
+        predictor = self._with_scope(InPlaceScope({id(x): quantized(x.numpy()) for x in tables}))
+        predictor._block = block
+        return predictor
 
     def with_constant_vectors(self) -> Self:
         """The predictor with biases and scales as constants: normalisation by these is faster."""
         vectors = [variable for variable in self.variables if len(variable.shape) == 1]
-        return self._with_constants(ConstantScope(vectors, "The export", "use a smaller model"))
+        return self._with_scope(ConstantScope(vectors, "The export", "use a smaller model"))
 
-    def _with_constants(self, scope):
-        constant = copy.copy(self)
-        constant._scope = scope
-        return constant
+    def _with_scope(self, scope):
+        predictor = copy.copy(self)
+        predictor._scope = scope
+        return predictor
 
     def search(
         self,
@@ -92,6 +104,7 @@ class Predictor:
             row_seeds=row_seeds,
             reorder=predictor.reorder_cache,
             gives_logits=self.gives_logits,
+            block=self._block,
             forbidden_ids=[predictor.index(i) for i in forbidden],
             **{name: predictor.index(i) for name, i in special.items()},
             **options.search_arguments(),
@@ -137,7 +150,8 @@ class Predictor:
     ) -> tuple[tf.Tensor, dict[str, Any]]:
         """Logits or log-probabilities of the next token, and the next cache."""
         tokens, logits, parts = self.id(tokens), [], []
-        with self._scope:
+        scope = self._scope.at(position * tokens.shape[1]) if self._block else self._scope
+        with scope:
             for step, before in zip(self._steps, cache["models"], strict=True):
                 outputs, part = step(tokens, position, before, mask)
                 logits.append(outputs)

@@ -13,7 +13,7 @@ from keras_mt.layers.dot_product import (
     swap_without_gradient,
 )
 from keras_mt.layers.dropout import Dropout
-from keras_mt.layers.layer import SequenceLayer, fused_operations
+from keras_mt.layers.layer import SequenceLayer, export_operation
 from keras_mt.layers.rotary import rotate_by_position
 from keras_mt.layers.types import Initializer, Shape, Tensor
 
@@ -215,16 +215,15 @@ class MultiHeadAttention(SequenceLayer):
             self.scale_attention,
         )
 
-    def _split_heads(self, x, heads, rows=None, swap=swap_axes):
+    def _split_heads(self, x, heads, length=None, swap=swap_axes):
         """`[batch, length, units]`, or with axes joined, to `[batch, heads, length, dim]`."""
-        rows = ops.shape(x)[0] if rows is None else rows
-        length = ops.shape(x)[1] if len(x.shape) == 3 else -1  # In an empty tensor -1 becomes 1.
-        return swap(ops.reshape(x, (rows, length, heads, x.shape[-1] // heads)))
+        length = ops.shape(x)[1] if length is None else length
+        return swap(ops.reshape(x, (-1, length, heads, x.shape[-1] // heads)))
 
     def _output(self, x, inputs, swap=swap_axes):
         """The heads' outputs `[batch, heads, length, dim]`, projected to the inputs' shape."""
-        units = self.num_heads * self._value_width
-        return self.output_dense(ops.reshape(swap(x), (*ops.shape(inputs)[:-1], units)))
+        sizes = (-1, *ops.shape(inputs)[1:-1], self.num_heads * self._value_width)
+        return self.output_dense(ops.reshape(swap(x), sizes))
 
     def _rotate(self, x, positions=None):
         if self.rotary_base is None:
@@ -246,6 +245,12 @@ def _for_each_head(mask):
 def _joined(before, after):
     """Keys and values, one after the other."""
     return tuple(ops.concatenate(pair, axis=2) for pair in zip(before, after, strict=True))
+
+
+def _grown(cache, entries):
+    """The cache with new keys and values at its end, or where an export has room for them."""
+    written = [export_operation("append", *pair) for pair in zip(cache, entries, strict=True)]
+    return _joined(cache, entries) if written[0] is None else tuple(written)
 
 
 @keras.saving.register_keras_serializable(package="keras_mt")
@@ -321,6 +326,7 @@ class CausalSelfAttention(MultiHeadAttention):
         positions: int | Tensor | None = None,
         prefix: tuple[Tensor, Tensor] | None = None,
         bias: Tensor | None = None,
+        new: int | Tensor = 1,
     ) -> tuple[Tensor, tuple[Tensor, Tensor]]:
         """Attends from new positions over those in the cache and themselves.
 
@@ -333,32 +339,33 @@ class CausalSelfAttention(MultiHeadAttention):
                 broadcast to `[batch, new]`.
             prefix: The cache after a step over positions that come before and stay the same.
             bias: As `attention_bias` of a call.
+            new: The number of new positions of each row, such as that of beams.
 
         Returns:
             The outputs `[batch * new, width]` and the cache with the new positions at its end.
         """
         if self.rotary_base is not None and positions is None:
             raise ValueError(f"{self.name} has rotary positions: step must be given `positions`.")
-        queries, keys, values = self._project_step(inputs, ops.shape(cache[0])[0])
+        queries, keys, values = self._project_step(inputs, new)
         queries, keys = self._rotate(queries, positions), self._rotate(keys, positions)
-        cache = _joined(cache, (keys, values))
+        cache = _grown(cache, (keys, values))
         seen = cache if prefix is None else _joined(prefix, cache)
         outputs, _ = self.attend(queries, *seen, mask, bias)
         return self._output(outputs, inputs, swap_without_gradient), cache
 
-    def _project_step(self, inputs, rows):
+    def _project_step(self, inputs, new):
         """Queries, keys and values of new positions: one product where weights are constants."""
         denses = self.query_dense, self.key_dense, self.value_dense
         heads = self.num_heads, self._key_heads, self._key_heads
         joined = None
-        if self._key_width == self._value_width and (fused := fused_operations()):
-            joined = fused.dense_together(inputs, denses)
+        if self._key_width == self._value_width:
+            joined = export_operation("dense_together", inputs, denses)
         if joined is None:
             return [
-                self._split_heads(dense(inputs), n, rows, swap_without_gradient)
+                self._split_heads(dense(inputs), n, new, swap_without_gradient)
                 for dense, n in zip(denses, heads, strict=True)
             ]
-        joined = self._split_heads(joined, sum(heads), rows, swap_without_gradient)
+        joined = self._split_heads(joined, sum(heads), new, swap_without_gradient)
         return ops.split(joined, (heads[0], heads[0] + heads[1]), axis=1)
 
 
@@ -433,13 +440,14 @@ class CrossAttention(MultiHeadAttention):
         inputs: Tensor,
         keys_and_values: tuple[Tensor, Tensor],
         memory_mask: Tensor | None = None,
+        new: int | Tensor = 1,
     ) -> Tensor:
         """The outputs `[batch * new, width]` of new positions of the target.
 
         `keys_and_values` is what `project` returned for the memory, the same at each step.
         """
-        rows, swap = ops.shape(keys_and_values[0])[0], swap_without_gradient
-        queries = self._split_heads(self.query_dense(inputs), self.num_heads, rows, swap)
+        swap = swap_without_gradient
+        queries = self._split_heads(self.query_dense(inputs), self.num_heads, new, swap)
         mask = None if memory_mask is None else ops.expand_dims(memory_mask, 1)
         outputs, _ = self.attend(queries, *keys_and_values, mask)
         return self._output(outputs, inputs, swap)

@@ -341,21 +341,21 @@ class DecoderBlock(_Block):
         Returns:
             The outputs `[batch, new, width]` and the cache with the new positions at its end.
         """
+        new, width = ops.shape(target)[1:]
         own, memory, prefix = map(cache.get, ("self_attention", "cross_attention", "prefix"))
         sublayers = {
             "self_attention": lambda x: self.self_attention.step(
-                x, own, mask, positions, prefix, attention_bias
+                x, own, mask, positions, prefix, attention_bias, new
             ),
             "recurrent": lambda x: self.recurrent.step(x, cache["recurrent"]),
             "cross_attention": lambda x: (
-                self.cross_attention.step(x, memory, memory_mask),
+                self.cross_attention.step(x, memory, memory_mask, new),
                 memory,
             ),
         }
         # [batch * new, width]: products of matrices are fused with their bias and ReLU.
-        flat = ops.reshape(target, (-1, target.shape[-1]))
-        outputs, grown = self._run(flat, sublayers)
-        return ops.reshape(outputs, ops.shape(target)), {**cache, **grown}
+        outputs, grown = self._run(ops.reshape(target, (-1, width)), sublayers)
+        return ops.reshape(outputs, (-1, new, width)), {**cache, **grown}
 
     def reorder_cache(self, cache: dict[str, Any], parents: Tensor) -> dict[str, Any]:
         """The cache of the hypotheses that a search keeps: each has its own state of a recurrence.

@@ -5,6 +5,7 @@ import math
 import keras
 from keras import ops
 
+from keras_mt.layers.layer import export_operation
 from keras_mt.layers.types import Tensor
 
 
@@ -68,9 +69,9 @@ def _product(x, y):
     """`x @ y` for each head of `x`, of which each head of `y` serves as many in turn."""
     if x.shape[1] == y.shape[1]:
         return ops.matmul(x, y)
-    batch, heads, length, width = ops.shape(x)  # The rows of a group together: `y` is not copied.
-    stacked = ops.reshape(x, (batch, y.shape[1], heads // y.shape[1] * length, width))
-    return ops.reshape(ops.matmul(stacked, y), (batch, heads, length, ops.shape(y)[-1]))
+    _, heads, length, width = ops.shape(x)  # The rows of a group together: `y` is not copied.
+    stacked = ops.reshape(x, (-1, y.shape[1], heads // y.shape[1] * length, width))
+    return ops.reshape(ops.matmul(stacked, y), (-1, heads, length, ops.shape(y)[-1]))
 
 
 def swap_axes(x: Tensor) -> Tensor:
@@ -86,6 +87,8 @@ def swap_without_gradient(x: Tensor) -> Tensor:
     """
     if keras.backend.backend() != "tensorflow":
         return swap_axes(x)
+    if (swapped := export_operation("swap", x)) is not None:
+        return swapped
     dtype = keras.backend.standardize_dtype(x.dtype)
     bits = "int32" if dtype == "float32" else "int16"
     return ops.view(swap_axes(ops.view(x, bits)), dtype)

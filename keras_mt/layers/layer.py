@@ -6,7 +6,7 @@ from typing import Any
 import keras
 from keras.src.backend.common.stateless_scope import get_stateless_scope
 
-from keras_mt.layers.types import Shape, Tensor
+from keras_mt.layers.types import Shape
 from keras_mt.layers.validation import check_arguments, check_sequences
 
 # The module that reads and writes an argument of such a name.
@@ -89,10 +89,10 @@ def inner_layers(layer: keras.layers.Layer) -> list[keras.layers.Layer]:
     return layer._flatten_layers(include_self=False)
 
 
-def fused_operations(*values: Tensor) -> Any:
-    """The `operations` of an export's scope, if all the values are constants there; else None.
+def export_operation(name: str, *arguments: Any) -> Any:
+    """What an operation of the scope of an export returns; None if the scope has none, or it does.
 
-    Layers do not import TensorFlow: `keras_mt.inference.constants.ConstantScope` brings them.
+    Layers do not import TensorFlow: the scopes of `keras_mt.inference` bring these operations.
     """
-    types = {getattr(getattr(x, "op", None), "type", None) for x in values}
-    return getattr(get_stateless_scope(), "operations", None) if types <= {"Const"} else None
+    operation = getattr(getattr(get_stateless_scope(), "operations", None), name, None)
+    return operation and operation(*arguments)

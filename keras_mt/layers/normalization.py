@@ -2,7 +2,7 @@
 
 import keras
 
-from keras_mt.layers.layer import fused_operations
+from keras_mt.layers.layer import export_operation
 from keras_mt.layers.types import DType, Tensor
 from keras_mt.layers.validation import check_one_of
 
@@ -13,10 +13,8 @@ class LayerNormalization(keras.layers.LayerNormalization):
 
     def call(self, inputs: Tensor) -> Tensor:
         gamma, beta = self.gamma.value, self.beta.value
-        fusible = inputs.dtype == gamma.dtype and self.compute_dtype in ("float32", "bfloat16")
-        if fusible and (fused := fused_operations(gamma, beta)):
-            return fused.normalize(inputs, gamma, beta, self.epsilon)
-        return super().call(inputs)
+        outputs = export_operation("normalize", inputs, gamma, beta, self.epsilon)
+        return super().call(inputs) if outputs is None else outputs
 
 
 def norm_layer(norm: str, dtype: DType, name: str, epsilon: float = 1e-5) -> keras.layers.Layer:

@@ -10,7 +10,7 @@ import numpy as np
 from keras import ops
 
 from keras_mt.layers.dropout import Dropout
-from keras_mt.layers.layer import BaseLayer, fused_operations
+from keras_mt.layers.layer import BaseLayer, export_operation
 from keras_mt.layers.normalization import LayerNormalization
 from keras_mt.layers.types import Shape, Tensor
 from keras_mt.layers.validation import check_one_of, check_positive
@@ -223,7 +223,8 @@ class PositionalEmbedding(BaseLayer):
         if reverse:
             return self._biased(ops.cast(self._logits(inputs), "float32"))
         self._check_tokens(inputs, positions)
-        hidden = self.embedding(inputs)
+        hidden = export_operation("look_up", self.embedding, inputs)
+        hidden = self.embedding(inputs) if hidden is None else hidden
         if self.zero_id is not None:
             real = ops.expand_dims(ops.not_equal(inputs, self.zero_id), -1)
             hidden = hidden * ops.cast(real, hidden.dtype)
@@ -236,12 +237,12 @@ class PositionalEmbedding(BaseLayer):
         return self.dropout_layer(hidden, training=training)
 
     def _logits(self, states):
-        embedding, fused = self.embedding, fused_operations()
-        if fused is None or len(states.shape) != 2:
-            return embedding(states, reverse=True)
-        if embedding.tie_weights:
-            return fused.multiply(states, embedding.embeddings.value, transposed=True)
-        return fused.multiply(states, embedding.reverse_embeddings.value)
+        embedding, logits = self.embedding, None
+        if len(states.shape) == 2:
+            tied = embedding.tie_weights
+            kernel = embedding.embeddings if tied else embedding.reverse_embeddings
+            logits = export_operation("multiply", states, kernel.value, tied)
+        return embedding(states, reverse=True) if logits is None else logits
 
     def projection(self, tokens: Tensor | None = None) -> Callable[[Tensor], Tensor]:
         """The function from states `[n, d_model]` to float32 logits `[n, count]` of some tokens.
@@ -254,7 +255,9 @@ class PositionalEmbedding(BaseLayer):
         if embedding.quantization_mode:
             return lambda states: ops.take(self(states, reverse=True), tokens, axis=-1)
         if embedding.tie_weights:
-            kernel = ops.transpose(ops.take(embedding.embeddings, tokens, axis=0))
+            rows = export_operation("look_up", embedding, tokens)
+            rows = ops.take(embedding.embeddings, tokens, axis=0) if rows is None else rows
+            kernel = ops.transpose(rows)
         else:
             kernel = ops.take(embedding.reverse_embeddings, tokens, axis=1)
         kernel = ops.cast(kernel, self.compute_dtype)

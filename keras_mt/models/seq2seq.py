@@ -126,7 +126,7 @@ class Seq2Seq(Fitting, ModelMixin):
     def _step(self, tokens, position, cache, mask=None, project=None):
         states, cache = self.decode_states(tokens, position, cache, mask)
         logits = project(states)
-        return ops.reshape(logits, (*ops.shape(tokens), logits.shape[-1] or -1)), cache
+        return ops.reshape(logits, (-1, ops.shape(tokens)[1], ops.shape(logits)[-1])), cache
 
     def reorder_cache(self, cache: Cache, parents: Tensor) -> Cache:
         """The cache of the hypotheses that the search keeps.

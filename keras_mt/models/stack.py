@@ -58,7 +58,8 @@ class Stack:
         bias, after = None, []
         if self.positions is not None:  # Each position has an entry for each hypothesis.
             beams = ops.shape(hidden)[1]
-            keys = ops.floor_divide(ops.arange((position + 1) * beams), beams)
+            length = (position + 1) * beams if mask is None else ops.shape(mask)[-1]
+            keys = ops.minimum(ops.floor_divide(ops.arange(length), beams), position)
             bias = self.positions.bias(ops.reshape(position, (1,)), keys)
         for block, before in zip(self.blocks, cache, strict=True):
             hidden, grown = block.step(hidden, before, mask, memory_mask, position, bias)

@@ -241,7 +241,7 @@ def test_a_step_over_what_was_projected_equals_the_call():
     expected = layer(x, memory, memory_mask=mask)
     keys, values = layer.project(memory)
     assert keys.shape == (2, 3, 7, 5) and values.shape == (2, 3, 7, 2)
-    found = layer.step(keras.ops.reshape(x, (8, 12)), (keys, values), mask)
+    found = layer.step(keras.ops.reshape(x, (8, 12)), (keys, values), mask, new=4)
     np.testing.assert_allclose(np.reshape(found, (2, 4, 12)), expected, atol=1e-6)
 
 
