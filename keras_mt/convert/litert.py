@@ -1,6 +1,8 @@
 """Export to LiteRT (TensorFlow Lite), with the search in the model."""
 
+import collections
 import dataclasses
+import itertools
 import json
 import os
 import re
@@ -9,8 +11,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import flatbuffers
 import keras
+import numpy as np
 import tensorflow as tf
+from tensorflow.lite.python import schema_py_generated as schema
 
 from keras_mt.convert.formats import SAMPLING, ModelFormat
 from keras_mt.errors import InputError
@@ -106,7 +111,7 @@ def _converted(functions, predictor, quantization):
         if quantization == "int8":
             converter.optimizations = [tf.lite.Optimize.DEFAULT]
         try:
-            return converter.convert()
+            return _with_shared_tables(converter.convert())
         except Exception as error:  # The converter's own exception has no more specific base class.
             foreign = re.search(r"(?:Select|Custom) ops: (.*)", str(error))
             if foreign is None:
@@ -115,3 +120,26 @@ def _converted(functions, predictor, quantization):
                 f"LiteRT has none of the operations {foreign[1]}, which the model or an option of "
                 "the search needs."
             ) from None
+
+
+def _with_shared_tables(converted):
+    """The bytes of a model in which embeddings in 8 bits and a projection by them are one table.
+
+    The converter rounds the projection's by itself, with differences of 1.
+    """
+    model, found = schema.ModelT.InitFromPackedBuf(converted, 0), collections.defaultdict(dict)
+    for tensor in (tensor for graph in model.subgraphs for tensor in graph.tensors):
+        is_table = tensor.type == schema.TensorType.INT8 and len(tensor.shape) == 2
+        if is_table and model.buffers[tensor.buffer].data is not None:
+            is_quantized = tensor.quantization is not None and tensor.quantization.scale is not None
+            found[is_quantized].setdefault(tensor.buffer, []).append(tensor)
+    for (place, tables), other in itertools.product(found[False].items(), found[True]):
+        table, weights = (model.buffers[i].data for i in (place, other))
+        alike = table is not None and len(table) == len(weights)
+        if alike and np.abs(table.view("int8") - weights.view("int8").astype("int16")).max() <= 1:
+            model.buffers[place].data = None
+            for tensor in tables:
+                tensor.buffer = other
+    builder = flatbuffers.Builder(len(converted))
+    builder.Finish(model.Pack(builder), b"TFL3")
+    return bytes(builder.Output())
