@@ -34,9 +34,7 @@ FORMAT = ModelFormat(
     quantizations=("int8", "float32"),
 )
 
-_BLOCK = int(
-    os.environ.get("BLOCK", "16")
-)  # Positions that the cache of a search grows by at once.
+_BLOCK = 16  # Positions that the cache of a search grows by at once.
 
 
 def to_litert(
