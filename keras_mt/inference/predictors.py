@@ -50,7 +50,7 @@ class Predictor:
         """
         return self._with_scope(ConstantScope(self.variables, what, instead))
 
-    def in_place(self, block: int, in_8_bits: bool) -> Self:
+    def in_place(self, block: int, in_8_bits: bool = False) -> Self:
         """The predictor for a search whose cache grows by blocks, as is fast in LiteRT."""
         layers = [layer for model in self.models if in_8_bits for layer in inner_layers(model)]
         tables = [x.embeddings for x in layers if isinstance(x, keras.layers.Embedding)]
