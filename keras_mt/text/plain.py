@@ -1,5 +1,6 @@
 """The text's way without TensorFlow: lines, sentences, pieces and text, as inside the graph."""
 
+import functools
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,6 +17,8 @@ from keras_mt.text.vocabulary import (
     sentencepiece_processor,
 )
 
+_compiled = functools.cache(re2.compile)
+
 
 def split_lines(text: str, with_terms: bool = False) -> tuple[list[str], list[str], str]:
     """The lines, the white space before each, and that after the last; see `sentences`."""
@@ -23,8 +26,7 @@ def split_lines(text: str, with_terms: bool = False) -> tuple[list[str], list[st
     text = _rewritten(text.encode(), patterns.TEXT, *terms, *patterns.GUARDS)
     trailing = _rewritten(text, patterns.TRAILING)
     lines = _rewritten(text, *patterns.LINES).split(patterns.CUT.encode())
-    lines, separators = _without_separators(lines)
-    return [x.replace("\t", " ").replace("\r", " ") for x in lines], separators, trailing.decode()
+    return *_without_separators(lines, patterns.LINE), trailing.decode()
 
 
 def split_sentences(line: str, where: bool = True) -> tuple[list[str], list[str]]:
@@ -36,7 +38,7 @@ def split_sentences(line: str, where: bool = True) -> tuple[list[str], list[str]
 
 def passes_through(line: str) -> bool:
     """True if there is nothing to translate in a line."""
-    return re2.fullmatch(patterns.NO_WORD, line.encode()) is not None
+    return _compiled(patterns.NO_WORD).fullmatch(line.encode()) is not None
 
 
 def cut(ids: Sequence[int], begins: np.ndarray, limit: int) -> list[list[int]]:
@@ -95,8 +97,9 @@ class PlainTokenizer(Vocabulary):
         return self.id_to_string(id)
 
     def _language_id(self, code):
-        """The id of a language; of an unknown one 0, and of None any, to count ids."""
-        return max((id for known, id in self.language_ids if code in (known, None)), default=0)
+        """The id of a language: 0 for an unknown one, and for None, to count ids, of the first."""
+        known = dict(self.language_ids)
+        return next(iter(known.values()), 0) if code is None else known.get(code, 0)
 
 
 class _Trained(SentencePieceVocabulary, PlainTokenizer):
@@ -156,14 +159,14 @@ class _Pretrained(TableVocabulary, PlainTokenizer):
         return self._sides[0].pieces[id].encode()
 
 
-def _without_separators(segments):
-    """Segments, bytes, without the white space that they begin with, and that white space."""
+def _without_separators(segments, *rewrites):
+    """Segments, bytes, without the white space that they begin with; and that white space."""
     separators = [_rewritten(x, patterns.SEPARATOR).decode() for x in segments]
-    return [_rewritten(x, patterns.SEGMENT).decode() for x in segments], separators
+    return [_rewritten(x, patterns.SEGMENT, *rewrites).decode() for x in segments], separators
 
 
 def _rewritten(text: bytes, *rewrites: Rewrite) -> bytes:
     """UTF-8 with rewrites of `patterns`, one after another."""
     for pattern, rewrite in rewrites:
-        text = re2.sub(pattern, rewrite.encode(), text)
+        text = _compiled(pattern).sub(rewrite.encode(), text)
     return text
