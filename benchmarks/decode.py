@@ -17,15 +17,18 @@ runs only if it is named. All but that have a second turn with a shortlist, whos
 by Zipf's law. --quick: two rounds, one single-threaded caller for each core.
 
 Each system is PEER-PRECISION, in each precision that it has on this processor; bfloat16_frozen is
-an export with `freeze`. Each is tried on one thread, on all, and with one single-threaded caller
-for each core. The systems then take turns for N
-rounds, each in the best of the three layouts, which `threads` names. On a processor with AMX
-everything is measured again without it. Prints a table, and a JSON line for each system, whose
-`value` is the median of the rounds; the line best/best has the ratio of our best to the best of all
-peers. `pip install .[peers]` installs the peers; missing ones are named and left out.
+an export with `freeze`, and litert_int8 one for LiteRT, run without TensorFlow and Keras. Each is
+tried on one thread, on all, and with one single-threaded caller for each core; LiteRT has one
+thread for each of the batches that a translator runs side by side. The systems then take turns for
+N rounds, each in the best of the three layouts, which `threads` names. On a processor with AMX all
+but LiteRT, which cannot be told, are measured again without it. Prints a table, and a JSON line for
+each system, whose `value` is the median of the rounds, and `agreement` the share of translations
+that are ours in float32; the line best/best has the ratio of our best to the best of all peers.
+`pip install .[peers]` installs the peers; missing ones are named and left out.
 """
 
 import argparse
+import os
 import statistics
 import subprocess
 import sys
@@ -69,7 +72,7 @@ WORKLOADS = {
 BY_HAND = "nllb-b1"
 # By peer: the package it needs, its precisions, and the workloads that it runs; None means all.
 PEERS = {
-    "keras_mt": ("keras_mt", ("float32", "bfloat16", "bfloat16_frozen"), None),
+    "keras_mt": ("keras_mt", ("float32", "bfloat16", "bfloat16_frozen", "litert_int8"), None),
     "ctranslate2": ("ctranslate2", None, None),
     "transformers": ("transformers", ("float32", "bfloat16"), ("base-b32", "base-b1")),
     "kerashub": ("keras_hub", ("float32", "mixed_bfloat16"), ("base-b32", "base-b1")),
@@ -87,7 +90,9 @@ def systems(workload):
         each = precisions or ctranslate2_precisions()
         if WORKLOADS[workload] and WORKLOADS[workload].shortlist:
             each = [f"{precision}{suffix}" for suffix in ("", "-shortlist") for precision in each]
-        found |= {f"{peer}-{precision}": package for precision in each}
+        for precision in each:
+            is_litert = precision.startswith("litert")
+            found[f"{peer}-{precision}"] = "ai-edge-litert" if is_litert else package
     return found
 
 
@@ -108,7 +113,7 @@ def main():
     by_default = [name for name in WORKLOADS if name != BY_HAND]
     parser.add_argument("--workloads", default=",".join(by_default))
     parser.add_argument("--quick", action="store_true", help="Two rounds of one layout.")
-    parser.add_argument("--peers", default=",".join(PEERS), help="Only these, separated by commas.")
+    parser.add_argument("--peers", default=",".join(PEERS), help="Only these peers or systems.")
     parser.add_argument("--run", type=Path, help="Trained run folder, for tiny-text.")
     parser.add_argument("--text", type=Path, help="File of sentences, for all but base.")
     parser.add_argument("--output", type=Path, help="File to append the JSON lines to.")
@@ -118,7 +123,8 @@ def main():
         work(*arguments.worker, arguments.text)
         return
     workloads = harness.names(arguments.workloads, WORKLOADS, "workload")
-    arguments.peers = harness.names(arguments.peers, PEERS, "peer")
+    known = {x.removesuffix("-shortlist"): None for each in WORKLOADS for x in systems(each)}
+    arguments.peers = harness.names(arguments.peers, [*PEERS, *known], "peer")
     with tempfile.TemporaryDirectory() as folder:
         for workload in workloads:
             if missing := missing_options(workload, arguments):
@@ -153,11 +159,12 @@ def prepare(workload, folder, *paths):
 
 def measure(workload, folder, arguments, variables):
     """For each system the seconds of its rounds, its peak memory and what it translated."""
-    commands = {}
+    commands, without_amx = {}, "ONEDNN_MAX_CPU_ISA" in variables
     chosen = {
         system: package
         for system, package in systems(workload).items()
-        if system.partition("-")[0] in arguments.peers
+        if {system.partition("-")[0], system.removesuffix("-shortlist")} & {*arguments.peers}
+        and not (without_amx and package == "ai-edge-litert")
     }
     for system in harness.present(chosen):
         commands[system] = [sys.executable, __file__, "--worker", system, workload, str(folder)]
@@ -193,15 +200,16 @@ def model_name(kind, precision):
 
 
 def report(workload, results, output, instructions="all"):
-    peer = results.get("ctranslate2-float32")
-    if WORKLOADS[workload] is None and peer:
+    if WORKLOADS[workload] is None and "keras_mt-float32" in results:
         ours = results["keras_mt-float32"][0]["translations"]
-        same = [a == b for a, b in zip(peer[0]["translations"], ours, strict=True)]
-        agreement = statistics.mean(same)
-        print(f"{workload}: {agreement:.1%} of the translations are CTranslate2's", file=sys.stderr)
-        if agreement < 0.99:
-            sys.exit(f"{workload}: the two do not do the same work: no figures.")
-    packages = ("tensorflow", "keras", "ctranslate2", "transformers", "torch", "keras-hub")
+        for system, (found, *_) in results.items():
+            same = [a == b for a, b in zip(found["translations"], ours, strict=True)]
+            found["agreement"] = agreement = round(statistics.mean(same), 4)
+            print(f"{workload}: {agreement:.1%} of {system}'s are ours in float32", file=sys.stderr)
+            if system == "ctranslate2-float32" and agreement < 0.99:
+                sys.exit(f"{workload}: the two do not do the same work: no figures.")
+    packages = ("tensorflow", "keras", "ai-edge-litert", "ctranslate2", "transformers", "torch")
+    packages = (*packages, "keras-hub")
     harness.report("decode", workload, results, "sentences/s", packages, output, instructions)
 
 
@@ -245,6 +253,8 @@ def write(folder, suffix, model, tokenizer, **options):
     translator.export(folder / f"bfloat16{suffix}", dtype="bfloat16", **default)
     frozen = folder / f"bfloat16_frozen{suffix}"
     translator.export(frozen, dtype="bfloat16", freeze=True, **default)
+    if harness.installed("ai-edge-litert"):
+        keras_mt.convert.export(translator, folder / f"litert_int8{suffix}", "litert")
     if harness.installed("ctranslate2") and not model.get_config()["decoder_sublayers"]:
         for stored in {precision.partition("_")[0] for precision in ctranslate2_precisions()}:
             path = folder / model_name("ctranslate2", f"{stored}{suffix}")
@@ -324,7 +334,9 @@ def work(system, workload, folder, text):
 
 
 def load_keras_mt(folder, workload, precision, sentences, length):
-    """The export in a plain TensorFlow session, as TensorFlow Serving runs it."""
+    """The export in a plain TensorFlow session, as TensorFlow Serving runs it; or LiteRT's."""
+    if precision.startswith("litert"):
+        return load_litert(folder / workload / precision, sentences)
     import tensorflow.compat.v1 as tf
     import tensorflow_text  # noqa: F401 - registers the ops that the SavedModel holds
 
@@ -343,6 +355,18 @@ def load_keras_mt(folder, workload, precision, sentences, length):
         return [found[i].decode("utf-8") for i in range(len(sentences))]
 
     return translate
+
+
+def load_litert(path, sentences):
+    """An export for LiteRT, as a program translates with it that has no TensorFlow and no Keras."""
+    sys.modules.update(tensorflow=None, keras=None)  # As if they were not installed.
+    import keras_mt
+
+    callers, threads = harness.own_layout()
+    # A translator runs as many batches side by side as it may use cores.
+    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: callers * threads])
+    translator = keras_mt.ExportedTranslator(path)
+    return lambda: translator(sentences)
 
 
 def load_ctranslate2(folder, workload, precision, sentences, length):

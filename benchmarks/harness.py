@@ -187,7 +187,8 @@ def resident():
 def report(benchmark, workload, results, unit, packages, output=None, instructions="all"):
     """Prints a table; writes or prints a JSON line for each system, and one for best/best."""
     title = workload if instructions == "all" else f"{workload} {instructions}"
-    print(f"\n{title:28} {unit:>16}   threads   seconds   peak memory, MB")
+    columns = "threads   seconds   first, CPU s   resident, MB   peak memory, MB"
+    print(f"\n{title:28} {unit:>16}   {columns}")
     common = {
         "benchmark": benchmark,
         "workload": workload,
@@ -202,8 +203,12 @@ def report(benchmark, workload, results, unit, packages, output=None, instructio
         values[system] = value = statistics.median(map(rate, rounds))
         seconds = statistics.median(result["seconds"] for result in rounds)
         memory = max(result["memory"] for result in rounds)
-        threads = rounds[0]["threads"]
-        print(f"{system:28} {value:16.2f} {threads:>9} {seconds:9.3f} {memory:17.0f}")
+        threads, first = rounds[0]["threads"], rounds[0]["first_cpu_seconds"]
+        resident = max(result["resident"] for result in rounds)
+        print(
+            f"{system:28} {value:16.2f} {threads:>9} {seconds:9.3f} {first:14.2f} {resident:14.0f} "
+            f"{memory:17.0f}"
+        )
         line = {
             **common,
             "system": system,
@@ -212,10 +217,11 @@ def report(benchmark, workload, results, unit, packages, output=None, instructio
             "tried": rounds[0]["tried"],
             "seconds": [round(result["seconds"], 4) for result in rounds],
             "cpu_seconds": [round(result["cpu_seconds"], 4) for result in rounds],
-            "first_cpu_seconds": round(rounds[0]["first_cpu_seconds"], 2),
+            "first_cpu_seconds": round(first, 2),
             "peak_memory_mb": round(memory),
-            "resident_mb": round(max(result["resident"] for result in rounds)),
+            "resident_mb": round(resident),
             "disk_mb": rounds[0].get("disk") and round(rounds[0]["disk"] / 2**20, 1),
+            "agreement": rounds[0].get("agreement"),
         }
         write_line(line, output)
     ours, peers = (

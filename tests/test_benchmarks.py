@@ -78,6 +78,16 @@ def test_no_figures_of_systems_that_do_different_work(decode, tmp_path):
     assert not (tmp_path / "lines.jsonl").exists()
 
 
+def test_translations_of_a_text_are_compared_with_those_of_float32(decode, tmp_path):
+    results = {
+        "keras_mt-float32": rounds([1.0], ["same"] * 4),
+        "keras_mt-litert_int8": rounds([1.0], ["same"] * 3 + ["other"]),
+    }
+    decode.report("tiny-text", results, tmp_path / "lines.jsonl")
+    lines = [json.loads(line) for line in (tmp_path / "lines.jsonl").read_text().splitlines()]
+    assert [line["agreement"] for line in lines] == [1.0, 0.75]
+
+
 @pytest.mark.usefixtures("decode")
 @pytest.mark.parametrize(
     ("script", "arguments", "message"),
