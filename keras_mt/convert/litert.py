@@ -40,7 +40,7 @@ _BLOCK = 16  # Positions that the cache of a search grows by at once.
 def to_litert(
     translator: Translator,
     directory: str | os.PathLike,
-    quantization: str = "int8",
+    quantization: str | None = None,
     card: dict[str, Any] | None = None,
 ) -> None:
     """Writes a folder that `ExportedTranslator` translates with, without TensorFlow.
@@ -49,6 +49,7 @@ def to_litert(
     must be one of ours, and the model card with the options.
     """
     FORMAT.check(translator, directory, quantization)
+    quantization = quantization or "int8"
     if type(translator.tokenizer) not in (Tokenizer, PretrainedTokenizer):
         raise InputError(
             "An export to LiteRT takes a Tokenizer or a PretrainedTokenizer, which work without "
@@ -57,7 +58,10 @@ def to_litert(
     model = translator.models[0].for_inference()
     # The converter needs static sizes in the loops of recurrent layers.
     rows = 1 if any(isinstance(x, keras.layers.RNN) for x in model._flatten_layers()) else None
-    predictor = Predictor([model], translator.shortlist).in_place(_BLOCK, quantization == "int8")
+    predictor = Predictor([model], translator.shortlist)
+    # A model of the user's may not write its cache in place.
+    block = _BLOCK if type(model).__module__.partition(".")[0] == "keras_mt" else 0
+    predictor = predictor.in_place(block, quantization == "int8")
     functions = _signatures(translator.graph(predictor), rows)
     settings = {"quantization": quantization, "rows": rows, "limit": predictor.max_length}
     card = model_card(translator, Path(directory), card, **settings)

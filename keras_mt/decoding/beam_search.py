@@ -112,7 +112,8 @@ def beam_search(
         gives_logits: Whether `step` returns logits; False if it returns log-probabilities.
         block: The search grows the cache by this many positions at once, and `step` writes its
             entries in it, from `position * beams` on, rather than at its end. So shapes stay the
-            same, as is fast in LiteRT. The mask is as long as the cache. 0 for no such blocks.
+            same, as is fast in LiteRT. There always is a mask, as long as the cache. 0 for no such
+            blocks.
         bos_id, eos_id, padding_id: The tokens before the first, and at the end of a hypothesis, and
             that pad `Hypotheses.tokens`.
         forbidden_ids: Tokens never to generate; None means the padding and the start, unless one of

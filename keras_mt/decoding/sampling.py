@@ -31,7 +31,7 @@ def sampled_continuations(
         worst = tf.where(before < options.top_p, ranked, ranked[..., :1])
         worst = tf.reduce_min(worst, axis=-1, keepdims=True)
         scaled = tf.where(scaled >= worst, scaled, lowest)
-    uniform = _uniform(options.seed, seeds, length, tf.shape(log_probs)[1], size)
+    uniform = _uniform(options.seed, seeds, length, log_probs.shape[1], size)
     chosen = tf.argmax(scaled - tf.math.log(-tf.math.log(uniform)), axis=-1, output_type=tf.int32)
     # All tokens may be impossible.
     drawn = clip_log_probs(tf.gather(next_log_probs, chosen, batch_dims=2) + log_probs)

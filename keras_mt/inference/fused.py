@@ -33,13 +33,17 @@ def normalize(x: Tensor, gamma: Tensor, beta: Tensor, epsilon: float) -> Tensor 
     return tf.cast(x * scale + (beta - mean * scale), dtype)
 
 
-def multiply(x: Tensor, kernel: Tensor, transposed: bool = False) -> Tensor:
-    """`[rows, width]` times `[width, count]`, or its transpose; a constant one is packed once.
+def project(x: Tensor, embedding: keras.layers.ReversibleEmbedding) -> Tensor | None:
+    """The output projection of states `[rows, width]`, whose constant kernel is packed once.
 
     oneDNN packs a constant kernel only in products with a bias. So there is a negligible one.
     """
+    if x.shape.rank != 2 or embedding.quantization_mode or embedding.lora_enabled:
+        return None
+    tied = embedding.tie_weights
+    kernel = (embedding.embeddings if tied else embedding.reverse_embeddings).value
     kernel = tf.convert_to_tensor(kernel)
-    product = tf.matmul(x, kernel, transpose_b=transposed)
+    product = tf.matmul(x, kernel, transpose_b=tied)
     if tf.executing_eagerly() or kernel.op.type != "Const":
         return product
     return tf.nn.bias_add(product, tf.constant(1e-30, x.dtype, product.shape[-1:]))

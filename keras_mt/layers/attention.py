@@ -215,15 +215,16 @@ class MultiHeadAttention(SequenceLayer):
             self.scale_attention,
         )
 
-    def _split_heads(self, x, heads, length=None, swap=swap_axes):
+    def _split_heads(self, x, heads, sizes=None, swap=swap_axes):
         """`[batch, length, units]`, or with axes joined, to `[batch, heads, length, dim]`."""
-        length = ops.shape(x)[1] if length is None else length
-        return swap(ops.reshape(x, (-1, length, heads, x.shape[-1] // heads)))
+        sizes = ops.shape(x)[:-1] if sizes is None else sizes
+        return swap(ops.reshape(x, (*sizes, heads, x.shape[-1] // heads)))
 
     def _output(self, x, inputs, swap=swap_axes):
         """The heads' outputs `[batch, heads, length, dim]`, projected to the inputs' shape."""
-        sizes = (-1, *ops.shape(inputs)[1:-1], self.num_heads * self._value_width)
-        return self.output_dense(ops.reshape(swap(x), sizes))
+        sizes = (-1,) if len(inputs.shape) == 2 else ops.shape(inputs)[:-1]
+        units = self.num_heads * self._value_width
+        return self.output_dense(ops.reshape(swap(x), (*sizes, units)))
 
     def _rotate(self, x, positions=None):
         if self.rotary_base is None:
@@ -245,6 +246,16 @@ def _for_each_head(mask):
 def _joined(before, after):
     """Keys and values, one after the other."""
     return tuple(ops.concatenate(pair, axis=2) for pair in zip(before, after, strict=True))
+
+
+def _sizes(inputs, keys, new):
+    """The numbers of rows and of new positions that the inputs' axis 0 stands for.
+
+    That of rows is -1 where it may be: LiteRT then knows all sizes before it runs.
+    """
+    rows = ops.shape(keys)[0]
+    new = ops.shape(inputs)[0] // rows if new is None else new
+    return -1 if isinstance(new, int) and new > 0 else rows, new
 
 
 def _grown(cache, entries):
@@ -326,7 +337,7 @@ class CausalSelfAttention(MultiHeadAttention):
         positions: int | Tensor | None = None,
         prefix: tuple[Tensor, Tensor] | None = None,
         bias: Tensor | None = None,
-        new: int | Tensor = 1,
+        new: int | Tensor | None = None,
     ) -> tuple[Tensor, tuple[Tensor, Tensor]]:
         """Attends from new positions over those in the cache and themselves.
 
@@ -339,21 +350,21 @@ class CausalSelfAttention(MultiHeadAttention):
                 broadcast to `[batch, new]`.
             prefix: The cache after a step over positions that come before and stay the same.
             bias: As `attention_bias` of a call.
-            new: The number of new positions of each row, such as that of beams.
+            new: The number of new positions of each row; None to compute it.
 
         Returns:
             The outputs `[batch * new, width]` and the cache with the new positions at its end.
         """
         if self.rotary_base is not None and positions is None:
             raise ValueError(f"{self.name} has rotary positions: step must be given `positions`.")
-        queries, keys, values = self._project_step(inputs, new)
+        queries, keys, values = self._project_step(inputs, _sizes(inputs, cache[0], new))
         queries, keys = self._rotate(queries, positions), self._rotate(keys, positions)
         cache = _grown(cache, (keys, values))
         seen = cache if prefix is None else _joined(prefix, cache)
         outputs, _ = self.attend(queries, *seen, mask, bias)
         return self._output(outputs, inputs, swap_without_gradient), cache
 
-    def _project_step(self, inputs, new):
+    def _project_step(self, inputs, sizes):
         """Queries, keys and values of new positions: one product where weights are constants."""
         denses = self.query_dense, self.key_dense, self.value_dense
         heads = self.num_heads, self._key_heads, self._key_heads
@@ -362,10 +373,10 @@ class CausalSelfAttention(MultiHeadAttention):
             joined = export_operation("dense_together", inputs, denses)
         if joined is None:
             return [
-                self._split_heads(dense(inputs), n, new, swap_without_gradient)
+                self._split_heads(dense(inputs), n, sizes, swap_without_gradient)
                 for dense, n in zip(denses, heads, strict=True)
             ]
-        joined = self._split_heads(joined, sum(heads), new, swap_without_gradient)
+        joined = self._split_heads(joined, sum(heads), sizes, swap_without_gradient)
         return ops.split(joined, (heads[0], heads[0] + heads[1]), axis=1)
 
 
@@ -440,14 +451,14 @@ class CrossAttention(MultiHeadAttention):
         inputs: Tensor,
         keys_and_values: tuple[Tensor, Tensor],
         memory_mask: Tensor | None = None,
-        new: int | Tensor = 1,
+        new: int | Tensor | None = None,
     ) -> Tensor:
         """The outputs `[batch * new, width]` of new positions of the target.
 
         `keys_and_values` is what `project` returned for the memory, the same at each step.
         """
-        swap = swap_without_gradient
-        queries = self._split_heads(self.query_dense(inputs), self.num_heads, new, swap)
+        sizes, swap = _sizes(inputs, keys_and_values[0], new), swap_without_gradient
+        queries = self._split_heads(self.query_dense(inputs), self.num_heads, sizes, swap)
         mask = None if memory_mask is None else ops.expand_dims(memory_mask, 1)
         outputs, _ = self.attend(queries, *keys_and_values, mask)
         return self._output(outputs, inputs, swap)

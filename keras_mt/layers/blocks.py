@@ -355,7 +355,8 @@ class DecoderBlock(_Block):
         }
         # [batch * new, width]: products of matrices are fused with their bias and ReLU.
         outputs, grown = self._run(ops.reshape(target, (-1, width)), sublayers)
-        return ops.reshape(outputs, (-1, new, width)), {**cache, **grown}
+        rows = -1 if isinstance(new, int) and new > 0 else ops.shape(target)[0]
+        return ops.reshape(outputs, (rows, new, width)), {**cache, **grown}
 
     def reorder_cache(self, cache: dict[str, Any], parents: Tensor) -> dict[str, Any]:
         """The cache of the hypotheses that a search keeps: each has its own state of a recurrence.

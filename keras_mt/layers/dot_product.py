@@ -69,9 +69,10 @@ def _product(x, y):
     """`x @ y` for each head of `x`, of which each head of `y` serves as many in turn."""
     if x.shape[1] == y.shape[1]:
         return ops.matmul(x, y)
-    _, heads, length, width = ops.shape(x)  # The rows of a group together: `y` is not copied.
-    stacked = ops.reshape(x, (-1, y.shape[1], heads // y.shape[1] * length, width))
-    return ops.reshape(ops.matmul(stacked, y), (-1, heads, length, ops.shape(y)[-1]))
+    batch, heads, length, width = ops.shape(x)  # The rows of a group together: `y` is not copied.
+    batch = -1 if isinstance(length, int) and length > 0 else batch
+    stacked = ops.reshape(x, (batch, y.shape[1], heads // y.shape[1] * length, width))
+    return ops.reshape(ops.matmul(stacked, y), (batch, heads, length, ops.shape(y)[-1]))
 
 
 def swap_axes(x: Tensor) -> Tensor:

@@ -90,7 +90,7 @@ def inner_layers(layer: keras.layers.Layer) -> list[keras.layers.Layer]:
 
 
 def export_operation(name: str, *arguments: Any) -> Any:
-    """What an operation of the scope of an export returns; None if the scope has none, or it does.
+    """The value of an operation of an export's scope; None without such a scope or operation.
 
     Layers do not import TensorFlow: the scopes of `keras_mt.inference` bring these operations.
     """

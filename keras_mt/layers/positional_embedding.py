@@ -237,12 +237,8 @@ class PositionalEmbedding(BaseLayer):
         return self.dropout_layer(hidden, training=training)
 
     def _logits(self, states):
-        embedding, logits = self.embedding, None
-        if len(states.shape) == 2:
-            tied = embedding.tie_weights
-            kernel = embedding.embeddings if tied else embedding.reverse_embeddings
-            logits = export_operation("multiply", states, kernel.value, tied)
-        return embedding(states, reverse=True) if logits is None else logits
+        logits = export_operation("project", states, self.embedding)
+        return self.embedding(states, reverse=True) if logits is None else logits
 
     def projection(self, tokens: Tensor | None = None) -> Callable[[Tensor], Tensor]:
         """The function from states `[n, d_model]` to float32 logits `[n, count]` of some tokens.

@@ -62,7 +62,7 @@ def test_in_8_bits_it_translates_almost_the_same(load, sources, tmp_path):
 @pytest.mark.parametrize("name", ARCHITECTURES)
 def test_whatever_the_architecture(name, load, sources, tmp_path):
     tokenizer = load().tokenizer
-    options = {"early_stopping": True, "force_end": True, "min_length": 3, "max_length": 12}
+    options = {"early_stopping": True, "force_end": True, "min_length": 3, "max_length": 20}
     translator = Translator(small(name, tokenizer), tokenizer, beam_size=2, **options)
     to_litert(translator, tmp_path / "litert", "float32")
     ours = translator(sources[:20])
