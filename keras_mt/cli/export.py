@@ -36,7 +36,7 @@ def export(run_dir, directory, name, **options):
     keras-mt export runs/en_de saved_models/en_de/2 --freeze --signatures serving_default
     keras-mt export runs/en_de en_de_ct2 --format ctranslate2 --quantization int8
     keras-mt export runs/en_de en_de_marian --format huggingface
-    keras-mt export runs/en_de en_de_litert --format litert --quantization int8 --beam-size 1
+    keras-mt export runs/en_de en_de_litert --format litert
     keras-mt export runs/en_de en_de_onnx --format onnx
     """
     options = given(options)

@@ -130,8 +130,9 @@ def export(
         directory: The folder to write; of a SavedModel that of a version.
         format: `"saved_model"`, `"ctranslate2"`, `"huggingface"`, `"marian"`, `"litert"` or
             `"onnx"`.
-        **options: Of a SavedModel those of `Translator.export`. Of others `quantization`:
-            `"int8"`, and for CTranslate2 also `"int16"` and `"float16"`; None for float32.
+        **options: Of a SavedModel those of `Translator.export`. Of others `quantization`: `"int8"`,
+            and for CTranslate2 also `"int16"` and `"float16"`; None for float32. For LiteRT it is
+            `"int8"`, the default, or `"float32"`, and `card` is as of a SavedModel.
 
     Raises:
         FileExistsError: If the folder exists.
