@@ -1,6 +1,7 @@
 """The text's way without TensorFlow: lines, sentences, pieces and text, as inside the graph."""
 
 import functools
+import itertools
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -120,7 +121,8 @@ class _Side:
     def __init__(self, model, pieces, is_text, unknown_id) -> None:
         self.pieces, self._is_text, self._unknown_id = pieces, is_text, unknown_id
         self._processor = sentencepiece_processor(model, "The model")
-        self._ids = {piece: i for i, piece in enumerate(pieces) if is_text[i]}
+        known = itertools.compress(pieces, is_text)
+        self._ids = dict(zip(known, itertools.compress(itertools.count(), is_text), strict=True))
 
     def ids(self, text):
         pieces = self._processor.encode(text, out_type=str)

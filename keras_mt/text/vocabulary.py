@@ -164,7 +164,9 @@ class TableVocabulary(Vocabulary):
     ):
         super().__init__()
         settings = {n: x for n, x in locals().items() if n not in ("self", "__class__", "models")}
-        self._json = json.dumps({"kind": "pretrained", **settings}, ensure_ascii=False) + "\n"
+        settings = {"kind": "pretrained", **settings}
+        # No dict, which TensorFlow would wrap; and written only where it is asked for.
+        self._to_json = functools.partial(json.dumps, settings, ensure_ascii=False)
         self.models = tuple(models)
         self.padding_id, self.bos_id, self.eos_id = padding_id, bos_id, eos_id
         self.source_eos_id = source_eos_id
@@ -180,17 +182,20 @@ class TableVocabulary(Vocabulary):
             for i in range(max(len(models), len(pieces)))
         ]
         self.vocab_size, self.target_vocab_size = len(pieces[0]), len(pieces[-1])
-        self.begins_word = np.array([piece.startswith("▁") for piece in pieces[0]])
+        self.begins_word = np.array([piece[:1] == "▁" for piece in pieces[0]])
 
     def __reduce__(self) -> tuple:
         return functools.partial(type(self), **self.settings), (self.models,)
 
     def _side(self, name, model, pieces, special, codes):
         sentencepiece_processor(model, name)  # It refuses what is none.
-        is_text = [
-            piece not in ("", *special) and id not in codes for id, piece in enumerate(pieces)
-        ]
-        return self.side_class(model, pieces, is_text, pieces.index(special[0]))
+        unknown_id, special = pieces.index(special[0]), {"", *special}
+        is_text = [piece not in special and id not in codes for id, piece in enumerate(pieces)]
+        return self.side_class(model, pieces, is_text, unknown_id)
+
+    @property
+    def _json(self):
+        return self._to_json() + "\n"
 
     @property
     def settings(self) -> dict[str, Any]:
