@@ -8,7 +8,7 @@ import subprocess
 import keras
 import pytest
 from command import run_line
-from conftest import ROOT
+from conftest import ROOT, needed
 
 from keras_mt import Translator
 from keras_mt.data import phrasebook
@@ -42,6 +42,9 @@ def blocks(language):
 def workplace(corpus, tmp_path_factory):
     """A folder with the reader's corpus."""
     folder = tmp_path_factory.mktemp("docs")
+    (folder / "saved_models").mkdir()
+    light = "saved_models/multi30k_en_de_litert"  # A chapter runs it by LiteRT's own interpreter.
+    (folder / light).symlink_to(ROOT / light)
     (folder / "my_corpus").mkdir()
     for split in ("train", "validation", "test"):
         sides = [
@@ -102,6 +105,14 @@ def test_shell_and_python_run_in_the_readers_order(workplace, eager, monkeypatch
     assert (workplace / "saved_models" / "en_de" / "2" / "saved_model.pb").is_file()
     outputs = namespaces[ROOT / "docs" / "serving.md"]["outputs"]
     assert set(outputs) == {"translations", "scores"}
+
+
+def test_the_first_command_prints_what_is_shown(monkeypatch):
+    needed("ai_edge_litert")
+    monkeypatch.chdir(ROOT)
+    install, command = BLOCKS[0][-1].splitlines()
+    readme, printed = TEXTS[PAGES[0]], run_line(command).strip()
+    assert install == "pip install '.[lite]'" and f"It prints `{printed}`" in readme
 
 
 def scripts():

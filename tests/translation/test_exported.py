@@ -4,11 +4,25 @@ import subprocess
 import sys
 
 import pytest
-from conftest import ROOT
+from conftest import ROOT, needed
 
 from keras_mt import ExportedTranslator, Translator
+from keras_mt.files import find_export
 
 EXPORT = ROOT / "saved_models" / "multi30k_en_de"
+LITERT = ROOT / "saved_models" / "multi30k_en_de_litert"
+CAPTIONS = {
+    "A man is reading a book.": "Ein Mann liest ein Buch.",
+    "Two dogs run through the snow.": "Zwei Hunde laufen durch den Schnee.",
+    "A girl is playing with a red ball in the park.": (
+        "Ein Mädchen spielt im Park mit einem roten Ball."
+    ),
+    "Three people are standing at a bus stop.": "Drei Personen stehen an einer Bushaltestelle.",
+    "A boy jumps into the water. Children watch him.": None,
+    "An old man sits on a bench and feeds the birds.": None,
+    "A cook is cutting vegetables in a kitchen.": None,
+    "Two men are riding bicycles down a street.": None,
+}
 COMMAND = """
 import sys, keras_mt_command
 sys.argv[0] = "keras-mt"
@@ -42,6 +56,35 @@ def test_an_export_without_its_card_is_refused_by_name(tmp_path):
     (tmp_path / "saved_model.pb").symlink_to(EXPORT / "1" / "saved_model.pb")
     with pytest.raises(ValueError, match=r"model_card\.json must be as .*: put it back.*No such"):
         ExportedTranslator(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def light():
+    needed("ai_edge_litert")
+    return ExportedTranslator(LITERT)
+
+
+def test_the_export_for_litert_translates_captions(light):
+    known = {text: translation for text, translation in CAPTIONS.items() if translation}
+    assert light(list(known)) == list(known.values())
+    score, other = (light.score("Two dogs.", target) for target in ("Zwei Hunde.", "Drei Vögel."))
+    assert score.log_prob > other.log_prob + 5
+    assert light.align_words("Two dogs.", "Zwei Hunde.").tolist() == [[0, 0], [1, 1]]
+
+
+@pytest.mark.long
+def test_both_exports_of_a_run_translate_alike(light):
+    ours, other = light([*CAPTIONS]), ExportedTranslator(EXPORT)
+    same = sum(map(str.__eq__, ours, other([*CAPTIONS])))
+    assert same >= len(CAPTIONS) - 1  # In 8 bits and in bfloat16 few are not the same.
+    for name in ("license", "source", "target", "data", "model", "tokenizer"):
+        assert light.card[name] == other.card[name]
+    assert light.options == other.options
+
+
+def test_an_export_for_litert_is_no_version_of_a_savedmodel():
+    assert find_export(EXPORT) == EXPORT / "1" and find_export(LITERT) == LITERT
+    assert find_export(EXPORT.parent) is None
 
 
 @pytest.mark.parametrize(
