@@ -39,7 +39,9 @@ class Command(click.Command):
             with _noting_interrupts() as interrupts:
                 if context.obj is not None:  # As keras_mt_command gives it.
                     models = context.params.get("models", [context.params.get("model")])
-                    _import_for({model and kind_of(model) for model in models}, context.obj)
+                    # Of `train`, these are the settings of a model.
+                    kinds = {isinstance(x, str) and kind_of(x) or None for x in models}
+                    _import_for(kinds, context.obj)
                 return super().invoke(context)
         except (click.ClickException, click.exceptions.Exit, click.Abort, BrokenPipeError):
             raise  # click's own, and what it ends without a word.
