@@ -64,6 +64,7 @@ def to_litert(
     predictor = predictor.in_place(block, quantization == "int8")
     functions = _signatures(translator.graph(predictor), rows)
     settings = {"quantization": quantization, "rows": rows, "limit": predictor.max_length}
+    card = {"name": Path(directory).name, "version": None, **(card or {})}
     card = model_card(translator, Path(directory), card, **settings)
     with new_folder(directory) as folder:
         (folder / "model.tflite").write_bytes(_converted(functions, predictor, quantization))
