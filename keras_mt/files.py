@@ -125,7 +125,8 @@ def version_number(name: str) -> int | None:
 
 def is_litert(directory: str | os.PathLike) -> bool:
     """True for a folder of a LiteRT export, even if a file is missing."""
-    return any(Path(directory, name).is_file() for name in (LITERT_MODEL, LITERT_CARD))
+    found = find_export(directory)
+    return found is not None and not (found / "saved_model.pb").is_file()
 
 
 def find_export(directory: str | os.PathLike) -> Path | None:
@@ -134,11 +135,14 @@ def find_export(directory: str | os.PathLike) -> Path | None:
     In a model's folder, it is that of the newest version.
     """
     directory = Path(directory)
-    if (directory / "saved_model.pb").is_file() or is_litert(directory):
+    if (directory / "saved_model.pb").is_file():
         return directory
     found = [file.parent for file in directory.glob("*/saved_model.pb")]
     versions = {version_number(version.name): version for version in found}
-    return versions[max(numbers)] if (numbers := versions.keys() - {None}) else None
+    if numbers := versions.keys() - {None}:
+        return versions[max(numbers)]
+    is_one = any((directory / name).is_file() for name in (LITERT_MODEL, LITERT_CARD))
+    return directory if is_one else None
 
 
 def is_run(directory: str | os.PathLike) -> bool:

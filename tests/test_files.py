@@ -3,7 +3,7 @@ import os
 
 import pytest
 
-from keras_mt.files import atomic_write, find_export, new_folder, remove_leftovers
+from keras_mt.files import atomic_write, find_export, is_litert, new_folder, remove_leftovers
 
 
 def test_what_was_written_replaces_what_was_there(tmp_path):
@@ -139,3 +139,11 @@ def test_a_version_is_a_number_of_ascii_digits(tmp_path):
     for name in ("2", "10"):
         (tmp_path / name / "saved_model.pb").unlink()
     assert find_export(tmp_path) is None
+
+
+def test_an_export_is_for_litert_only_if_it_is_no_saved_model(tmp_path):
+    (tmp_path / "model_card.json").touch()
+    assert find_export(tmp_path) == tmp_path and is_litert(tmp_path)
+    (tmp_path / "1").mkdir()
+    (tmp_path / "1" / "saved_model.pb").touch()
+    assert find_export(tmp_path) == tmp_path / "1" and not is_litert(tmp_path)

@@ -63,10 +63,6 @@ class BaseTokenizer(Vocabulary, abc.ABC):
     def source_vocab_size(self) -> int:
         return self.vocab_size
 
-    @property
-    def target_vocab_size(self) -> int:
-        return self.vocab_size
-
     @abc.abstractmethod
     def pieces(self, strings: tf.Tensor) -> tf.RaggedTensor:
         """The piece ids of texts `[batch]`, ragged int32 `[batch, (tokens)]`.

@@ -59,7 +59,10 @@ class ExportedTranslator(BaseTranslator):
             with needed("An export for LiteRT", "'keras_mt[lite]'"):
                 from keras_mt.translation.litert import LiteRTModel
 
-            self._engine = LiteRTModel(folder, self.card, self.options)
+            try:
+                self._engine = LiteRTModel(folder, self.card, self.options)
+            except (KeyError, TypeError) as error:
+                raise _damaged(card, error) from None
         else:
             with needed("A SavedModel"):
                 from keras_mt.translation.sessions import SavedModel  # It imports TensorFlow.

@@ -34,11 +34,17 @@ class LiteRTModel:
     """
 
     def __init__(self, folder: Path, card: Mapping[str, Any], options: TranslationOptions):
-        settings = card["options"]
         try:
+            (folder / LITERT_MODEL).stat()
             self._tokenizer = PlainTokenizer.load(folder)
         except FileNotFoundError as error:
             raise InputError(f"There is no {error.filename}: put it back.") from None
+        settings = card["options"]
+        if self._tokenizer.fingerprint != card["tokenizer"]["sha256"]:
+            raise InputError(
+                f"The tokenizer in {folder} is not that of its {LITERT_MODEL}: put back the files "
+                "that the export wrote."
+            )
         self._options = options
         self._segmenter = Segmenter(
             self._tokenizer, settings["limit"], options.split_sentences, settings["reads_terms"]
@@ -46,7 +52,7 @@ class LiteRTModel:
         self._nothing_found = options.nothing_found(settings["shortlist"]).encode()
         limit = min(self._segmenter.source_limit, self._segmenter.target_limit)
         self._line_too_long = LINE_TOO_LONG.format(limit).encode()
-        self._target_tokens = _TARGET_LOGITS // card["tokenizer"]["vocab_size"]
+        self._target_tokens = _TARGET_LOGITS // self._tokenizer.target_vocab_size
         self._interpreters = _Interpreters(
             folder / LITERT_MODEL, settings["rows"] or _ROWS, self._tokenizer.padding_id
         )
@@ -187,7 +193,7 @@ class LiteRTModel:
         """The segments of a text and their translations, as if these were given."""
         limit, pieces = self._segmenter.target_limit, self._tokenizer.target_pieces
         return [
-            self._pair(segment.pieces, pieces(_valid(pair.text))[:limit], codes)
+            self._pair(segment.pieces, pieces(pair.text.decode())[:limit], codes)
             for segment, pair in parts
         ]
 
@@ -206,11 +212,6 @@ class LiteRTModel:
             pair.log_probs = found["log_probs"][own].tolist()
             if "attention" in found:
                 pair.attention = found["attention"][own, : len(pair.source)]
-
-
-def _valid(text):
-    """A text from bytes; others than UTF-8 become spaces, as inside the graph."""
-    return text.decode("utf-8", "replace").replace("\ufffd", " ")
 
 
 def _repeats(ids):

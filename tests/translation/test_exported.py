@@ -1,4 +1,5 @@
 import functools
+import hashlib
 import json
 import subprocess
 import sys
@@ -85,6 +86,35 @@ def test_both_exports_of_a_run_translate_alike(light):
 def test_an_export_for_litert_is_no_version_of_a_savedmodel():
     assert find_export(EXPORT) == EXPORT / "1" and find_export(LITERT) == LITERT
     assert find_export(EXPORT.parent) is None
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (
+            lambda folder, card: (folder / "model.tflite").unlink(),
+            r"no .*model\.tflite: put it back",
+        ),
+        (lambda folder, card: (folder / "tokenizer.model").unlink(), r"no .*tokenizer\.model: put"),
+        (lambda folder, card: card["options"].pop("limit"), r"model_card\.json must .*'limit'"),
+        (lambda folder, card: card["tokenizer"].pop("sha256"), r"model_card\.json must .*'sha256'"),
+        (
+            lambda folder, card: card["tokenizer"].update(sha256="0"),
+            r"is not that of its model\.tfl",
+        ),
+        (lambda folder, card: None, r"model\.tflite cannot be read: update ai-edge-litert, or exp"),
+    ],
+)
+def test_a_damaged_export_for_litert_is_refused_by_name(damage, message, tmp_path):
+    model = (ROOT / "examples" / "multi30k" / "cased" / "tokenizer.model").read_bytes()
+    (tmp_path / "tokenizer.model").write_bytes(model)
+    (tmp_path / "model.tflite").write_bytes(b"none")
+    options = {"limit": 64, "rows": None, "reads_terms": False, "shortlist": False}
+    card = {"options": options, "tokenizer": {"sha256": hashlib.sha256(model).hexdigest()}}
+    damage(tmp_path, card)
+    (tmp_path / "model_card.json").write_text(json.dumps(card))
+    with pytest.raises(ValueError, match=message):
+        ExportedTranslator(tmp_path)
 
 
 @pytest.mark.parametrize(
