@@ -34,9 +34,11 @@ _HEAVY |= {room: room for room in ("alignment", "convert", "data", "decoding", "
 __all__ = ["Transformer", "WarmupInverseSquareRoot", "__version__", "layers", "losses", "metrics"]
 __all__ += ["models", "schedules"]
 _KERAS = {*__all__, *_HEAVY}
-__all__ += list(_LIGHT)
-if keras is not None and keras.backend.backend() == "tensorflow":
+if keras is None:
+    __all__ = ["__version__"]
+elif keras.backend.backend() == "tensorflow":
     __all__ += list(_HEAVY)
+__all__ += list(_LIGHT)
 
 _get = lazy(__name__, _LIGHT | _HEAVY)
 

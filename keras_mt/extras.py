@@ -21,7 +21,7 @@ def needed(what: str, package: str = "keras_mt", module: str | None = None) -> I
     try:
         yield
     except ModuleNotFoundError as error:
-        missing = module or error.name.partition(".")[0]
+        missing = module or (error.name or str(error)).partition(".")[0]
         raise MissingError(
             f"{what} needs {missing}, which is not installed: pip install {package}"
         ) from None

@@ -1,7 +1,6 @@
 """The command `keras-mt`: a thin layer over training, evaluation, export and translation."""
 
 import importlib
-from collections.abc import Mapping
 
 import click
 
@@ -13,21 +12,20 @@ _NAMES += ("train", "translate", "translate-files")
 _FUNCTIONS = {name: name.replace("-", "_") for name in _NAMES} | {"import": "import_"}
 
 
-class _Commands(Mapping):
+class _Commands(dict):
     """The commands by their names, each imported when it is asked for."""
 
     def __getitem__(self, name):
-        function = _FUNCTIONS[name]
+        function = super().__getitem__(name)
         return getattr(importlib.import_module(f"keras_mt.cli.{function}"), function)
 
-    def __iter__(self):
-        return iter(_NAMES)
-
-    def __len__(self):
-        return len(_NAMES)
+    def get(self, name, default=None):
+        return self[name] if name in _FUNCTIONS else default
 
 
-@click.group(commands=_Commands(), context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(
+    commands=_Commands(_FUNCTIONS), context_settings={"help_option_names": ["-h", "--help"]}
+)
 @click.version_option(__version__)
 def main():
     """Train a translator, measure it, export it, translate with it.

@@ -40,7 +40,7 @@ class Command(click.Command):
                 if context.obj is not None:  # As keras_mt_command gives it.
                     models = context.params.get("models", [context.params.get("model")])
                     # Of `train`, these are the settings of a model.
-                    kinds = {(isinstance(x, str) and kind_of(x)) or None for x in models}
+                    kinds = {kind_of(x) if isinstance(x, str) else None for x in models}
                     _import_for(kinds, context.obj)
                 return super().invoke(context)
         except (click.ClickException, click.exceptions.Exit, click.Abort, BrokenPipeError):

@@ -29,10 +29,8 @@ def load_translator(path, options, corpus=()):
     # Batches run side by side, one per core, so one thread each is best; also for a single line,
     # whose matrix products are small. The environment variable overrides this.
     os.environ.setdefault("TF_NUM_INTRAOP_THREADS", "1")
-    kind = kind_of(path)
-    if kind is None:
-        raise FileNotFoundError(f"{path} is neither a run folder nor an export.")
-    translator = load_run(path, **options) if kind == "run" else _load_export(path, **options)
+    load = load_run if kind_of(path) == "run" else _load_export
+    translator = load(path, **options)
     if corpus and {*corpus} <= {*translator.languages}:
         for name, code in zip(("source_language", "target_language"), corpus, strict=True):
             setattr(translator, name, options[name] or code)
@@ -56,9 +54,11 @@ def _load_export(path, source_language=None, target_language=None, glossary=None
 
 
 def kind_of(path):
-    """`"run"`, `"saved_model"` or `"litert"`, by a folder's files; None for all else."""
+    """`"run"`, `"saved_model"` or `"litert"`, by a folder's files; else FileNotFoundError."""
     if is_run(path):
         return "run"
     if is_litert(path):
         return "litert"
-    return "saved_model" if find_export(path) else None
+    if find_export(path):
+        return "saved_model"
+    raise FileNotFoundError(f"{path} is neither a run folder nor an export.")

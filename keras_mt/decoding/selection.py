@@ -33,10 +33,7 @@ def best_continuations(
 
 
 def forced_continuations(
-    continuations: Continuations,
-    tokens: tf.Tensor,
-    next_log_probs: tf.Tensor,
-    log_probs: tf.Tensor,
+    continuations: Continuations, tokens: tf.Tensor, next_log_probs: tf.Tensor, log_probs: tf.Tensor
 ) -> Continuations:
     """The continuations, but in rows that must take a token each beam with this token alone.
 

@@ -2,7 +2,7 @@
 
 import tensorflow as tf
 
-from keras_mt.options import NO_HYPOTHESIS
+from keras_mt.options import LOOPS, NO_HYPOTHESIS
 
 
 def repeats(ids: tf.RaggedTensor) -> tf.Tensor:
@@ -13,8 +13,7 @@ def repeats(ids: tf.RaggedTensor) -> tf.Tensor:
     """
     ids, lengths = ids.to_tensor(), tf.cast(ids.row_lengths(), tf.int32)
     found = tf.zeros_like(lengths, tf.bool)
-    for period in range(1, 17):
-        again = {1: 3, 2: 4, 3: 6}.get(period, period)  # Tokens equal to the one a period before.
+    for period, again in LOOPS.items():
         same = ids[:, period:] == ids[:, :-period]
         same &= tf.sequence_mask(lengths - period, tf.shape(same)[1])
         counts = tf.pad(tf.cumsum(tf.cast(same, tf.int32), axis=1), ((0, 0), (1, 0)))

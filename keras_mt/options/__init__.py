@@ -4,6 +4,7 @@ This room imports neither keras nor tensorflow, so that the command's help appea
 """
 
 from keras_mt.options.search import (
+    LOOPS,
     MAX_LINE_BYTES,
     NO_HYPOTHESIS,
     LanguageOptions,
@@ -14,6 +15,7 @@ from keras_mt.options.search import (
 from keras_mt.options.training import TrainingOptions
 
 __all__ = [
+    "LOOPS",
     "MAX_LINE_BYTES",
     "NO_HYPOTHESIS",
     "LanguageOptions",

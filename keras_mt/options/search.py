@@ -11,6 +11,8 @@ from keras_mt.options.fields import documented, option, suggestion, validate_all
 # The log-probability of an impossible token, and the score where there is no hypothesis. It is
 # finite, so that arithmetic on it never gives NaN.
 NO_HYPOTHESIS = -1e9
+# By the period of a loop, how many tokens in a row equal the one a period before.
+LOOPS = {1: 3, 2: 4, 3: 6} | {period: period for period in range(4, 17)}
 # The longest line that a translator takes unless told otherwise: some 2,700 words of English.
 MAX_LINE_BYTES = 2**14
 # The kinds of spans that can stay as they are, and those that do unless told otherwise.

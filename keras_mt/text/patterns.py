@@ -32,6 +32,7 @@ GUARDS = (
 TRAILING = rf"(?s)^.*?({_SPACE}*)$", r"\1"
 LINES = (rf"(?s)^(.*?){_SPACE}*$", r"\1"), (rf"({_SPACE}*\n{_SPACE}*)", rf"{CUT}\1")
 LINE = r"[\t\r]", " "
+ENDS = frozenset(".!?…。！？")  # Nothing is rewritten in a line with none of these within it.
 SENTENCES = (
     (rf"(^|[^\pL\pN])({_ABBREVIATION})\.", rf"\1\2{_POINT}"),
     (rf"([.!?…][{_CLOSERS}]*{SLOT}?){_SPACE}+({_OPENING})", rf"\1{CUT} \2"),

@@ -23,6 +23,9 @@ _compiled = functools.cache(re2.compile)
 
 def split_lines(text: str, with_terms: bool = False) -> tuple[list[str], list[str], str]:
     """The lines, the white space before each, and that after the last; see `sentences`."""
+    if text.isprintable():  # It has no white space but " ", as most texts.
+        line = text.rstrip(" ")
+        return *_without_spaces(line), text[len(line) :]
     terms = [patterns.TERMS] if with_terms else []
     text = _rewritten(text.encode(), patterns.TEXT, *terms, *patterns.GUARDS)
     trailing = _rewritten(text, patterns.TRAILING)
@@ -32,6 +35,8 @@ def split_lines(text: str, with_terms: bool = False) -> tuple[list[str], list[st
 
 def split_sentences(line: str, where: bool = True) -> tuple[list[str], list[str]]:
     """The sentences and the white space before each; one if `where` is false."""
+    if line.isprintable() and not (where and patterns.ENDS & {*line[:-1]}):
+        return _without_spaces(line)
     text = line.encode()
     text = _rewritten(text, *(patterns.SENTENCES if where else ()), patterns.MAY_END)
     return _without_separators(text.split(patterns.CUT.encode()))
@@ -105,7 +110,9 @@ class PlainTokenizer(Vocabulary):
 
 class _Trained(SentencePieceVocabulary, PlainTokenizer):
     def pieces(self, text):
-        return self._processor.encode(_rewritten(text.encode(), *patterns.PIECES))
+        if "▁" in text or not text.isprintable():
+            text = _rewritten(text.encode(), *patterns.PIECES)
+        return self._processor.encode(text)
 
     def text(self, ids):
         left_out = self.padding_id, self.bos_id, self.eos_id
@@ -159,6 +166,12 @@ class _Pretrained(TableVocabulary, PlainTokenizer):
 
     def source_id_to_string(self, id):
         return self._sides[0].pieces[id].encode()
+
+
+def _without_spaces(line):
+    """As `_without_separators` of a segment that has no white space but " "."""
+    rest = line.lstrip(" ")
+    return [rest], [line[: len(line) - len(rest)]]
 
 
 def _without_separators(segments, *rewrites):

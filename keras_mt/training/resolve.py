@@ -33,11 +33,7 @@ _FINE_TUNING_ADAPTERS = {**_FINE_TUNING, "learning_rate": 5e-4}
 
 
 def resolve(
-    request: RunConfig,
-    corpora: Corpora,
-    begun: RunConfig | None,
-    base: Base | None,
-    worker: Worker,
+    request: RunConfig, corpora: Corpora, begun: RunConfig | None, base: Base | None, worker: Worker
 ) -> RunConfig:
     """The configuration of a run.
 

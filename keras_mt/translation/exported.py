@@ -56,7 +56,7 @@ class ExportedTranslator(BaseTranslator):
         if is_litert(folder):
             card = folder / LITERT_CARD
             self._read_card(card)
-            with needed("An export for LiteRT", "'keras_mt[lite]'"):
+            with needed("An export for LiteRT", "ai-edge-litert google-re2"):
                 from keras_mt.translation.litert import LiteRTModel
 
             try:

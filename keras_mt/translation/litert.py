@@ -14,7 +14,7 @@ from ai_edge_litert.interpreter import Interpreter
 
 from keras_mt.errors import DIVERGED, LINE_TOO_LONG, InputError
 from keras_mt.files import LITERT_MODEL
-from keras_mt.options import NO_HYPOTHESIS, TranslationOptions
+from keras_mt.options import LOOPS, NO_HYPOTHESIS, TranslationOptions
 from keras_mt.text.plain import PlainTokenizer
 from keras_mt.translation.batches import usable_cores
 from keras_mt.translation.results import MEASURES
@@ -30,7 +30,8 @@ _TARGET_LOGITS = 2**24
 class LiteRTModel:
     """The functions of an export for LiteRT, by the names of a SavedModel's signatures.
 
-    `inputs` and `outputs` are the names of columns, by function.
+    `inputs` are the names of columns, by function. `outputs` say what an export gives, in a
+    SavedModel's names; `run` gives more, and as `log_probs` those of tokens.
     """
 
     def __init__(self, folder: Path, card: Mapping[str, Any], options: TranslationOptions):
@@ -217,8 +218,7 @@ class LiteRTModel:
 def _repeats(ids):
     """True where a sequence of ids repeats; see `keras_mt.inference.confidence.repeats`."""
     ids = np.array(ids)
-    for period in range(1, 17):
-        again = {1: 3, 2: 4, 3: 6}.get(period, period)
+    for period, again in LOOPS.items():
         same = np.cumsum(np.append(0, ids[period:] == ids[:-period]))
         if (same[again:] - same[:-again] == again).any():
             return True

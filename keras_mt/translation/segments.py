@@ -9,13 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from keras_mt.text.plain import (
-    PlainTokenizer,
-    cut,
-    passes_through,
-    split_lines,
-    split_sentences,
-)
+from keras_mt.text.plain import PlainTokenizer, cut, passes_through, split_lines, split_sentences
 from keras_mt.text.spans import SLOT
 
 
