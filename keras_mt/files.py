@@ -141,8 +141,8 @@ def find_export(directory: str | os.PathLike) -> Path | None:
     versions = {version_number(version.name): version for version in found}
     if numbers := versions.keys() - {None}:
         return versions[max(numbers)]
-    is_one = any((directory / name).is_file() for name in (LITERT_MODEL, LITERT_CARD))
-    return directory if is_one else None
+    names = LITERT_MODEL, LITERT_CARD
+    return directory if any((directory / name).is_file() for name in names) else None
 
 
 def is_run(directory: str | os.PathLike) -> bool:

@@ -29,8 +29,7 @@ def load_translator(path, options, corpus=()):
     # Batches run side by side, one per core, so one thread each is best; also for a single line,
     # whose matrix products are small. The environment variable overrides this.
     os.environ.setdefault("TF_NUM_INTRAOP_THREADS", "1")
-    load = load_run if kind_of(path) == "run" else _load_export
-    translator = load(path, **options)
+    translator = (load_run if kind_of(path) == "run" else _load_export)(path, **options)
     if corpus and {*corpus} <= {*translator.languages}:
         for name, code in zip(("source_language", "target_language"), corpus, strict=True):
             setattr(translator, name, options[name] or code)
@@ -57,8 +56,6 @@ def kind_of(path):
     """`"run"`, `"saved_model"` or `"litert"`, by a folder's files; else FileNotFoundError."""
     if is_run(path):
         return "run"
-    if is_litert(path):
-        return "litert"
-    if find_export(path):
-        return "saved_model"
-    raise FileNotFoundError(f"{path} is neither a run folder nor an export.")
+    if not find_export(path):
+        raise FileNotFoundError(f"{path} is neither a run folder nor an export.")
+    return "litert" if is_litert(path) else "saved_model"

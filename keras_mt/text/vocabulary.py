@@ -34,7 +34,6 @@ class Vocabulary:
     source_eos_id: int | None = None
     forced: Sequence[int] = ()
     term_markers: tuple[int, int] | None = None
-    vocab_size: int
 
     @property
     def target_vocab_size(self) -> int:
