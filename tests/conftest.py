@@ -327,6 +327,16 @@ def exported(export_once):
     return export_once("saved_models", signatures=["serving_default"])
 
 
+@pytest.fixture(scope="session")
+def exported_litert(translator, tmp_path_factory):
+    """An export of `translator` for LiteRT, for long tests."""
+    from keras_mt.convert import export
+
+    folder = tmp_path_factory.mktemp("litert") / "pt_en"
+    export(translator, folder, "litert", quantization="float32")
+    return folder
+
+
 def signatures_of(directory):
     """The signatures of an export, as TensorFlow loads them."""
     import tensorflow as tf

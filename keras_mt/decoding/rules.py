@@ -32,8 +32,11 @@ def penalize_repetition(
     log_probs: tf.Tensor, tokens: tf.Tensor, rows: tf.Tensor, *, penalty: float
 ) -> tf.Tensor:
     """Multiplies the log-probabilities of tokens that a hypothesis already has."""
-    penalized = tf.gather(log_probs, tokens, batch_dims=2) * penalty
-    return tf.tensor_scatter_nd_update(log_probs, _indices(tokens), penalized)
+    # Added in as many parts as there are: where a token occurs twice, LiteRT's update is wrong.
+    indices, ones = _indices(tokens), tf.ones_like(tokens, log_probs.dtype)
+    counts = tf.gather(tf.scatter_nd(indices, ones, tf.shape(log_probs)), tokens, batch_dims=2)
+    more = tf.gather(log_probs, tokens, batch_dims=2) * (penalty - 1)
+    return tf.tensor_scatter_nd_add(log_probs, indices, more / counts)
 
 
 def forbid_repeated_ngrams(
@@ -47,9 +50,9 @@ def forbid_repeated_ngrams(
     for i in range(before):
         repeated &= tokens[..., i : i + windows] == last[..., i : i + 1]
     followers = tokens[..., before : before + windows]
-    # A token may follow several windows: the lowest of its values holds.
-    values = tf.where(repeated, NO_HYPOTHESIS, log_probs.dtype.max)
-    return tf.tensor_scatter_nd_min(log_probs, _indices(followers), values)
+    values = tf.where(repeated, NO_HYPOTHESIS, 0.0)
+    struck_out = tf.tensor_scatter_nd_add(log_probs, _indices(followers), values)
+    return tf.maximum(struck_out, NO_HYPOTHESIS)  # A token may follow several windows.
 
 
 def renormalize(log_probs: tf.Tensor, tokens: tf.Tensor, rows: tf.Tensor) -> tf.Tensor:

@@ -73,10 +73,11 @@ class LiteRTModel:
         Each is a list with an entry for each text, which has one for each hypothesis there is.
         """
         columns = {key: [text.decode() for text in texts] for key, texts in columns.items()}
-        texts = columns.pop("text")
-        targets = columns.pop("target", [""] * len(texts))
-        languages = list(zip(*columns.values(), strict=True)) or [()] * len(texts)
-        rows = list(zip(texts, targets, languages, strict=True))
+        texts = columns["text"]
+        targets = columns.get("target", [""] * len(texts))
+        languages = [columns[name] for name in self.inputs["serving_default"][1:]]
+        codes = list(zip(*languages, strict=True)) or [()] * len(texts)
+        rows = list(zip(texts, targets, codes, strict=True))
         if name == "score":
             answers = self._score(rows)
         else:

@@ -76,6 +76,31 @@ def test_pharaoh_writes_the_links_of_words(eager, run_dir, load, tmp_path):
     )
 
 
+@pytest.mark.long
+@pytest.mark.parametrize("kind", ["exported_whole", "exported_litert"])
+def test_exports_score_and_align_as_their_run(kind, request, eager, translator, tmp_path):
+    files = tmp_path / "sources", tmp_path / "targets"
+    pairs = [
+        ("O livro está aqui.", "The book is here."),
+        ("palavra " * 20, "word"),
+        ("Olá!", "Hello!"),
+    ]
+    for side, file in enumerate(files):
+        file.write_text("".join(pair[side] + "\n" for pair in pairs), encoding="utf-8")
+    export = request.getfixturevalue(kind)
+    scores = keras_mt("score", export, *files)
+    log_probs = [line.split("\t")[0] for line in scores.stdout.splitlines()]
+    for found, pair in zip([log_probs[0], log_probs[2]], [pairs[0], pairs[2]], strict=True):
+        assert float(found) == pytest.approx(translator.score(*pair).log_prob, abs=1e-3)
+    links = keras_mt("align", export, *files, "--pharaoh")
+    for found, pair in zip(links.stdout.splitlines()[::2], pairs[::2], strict=True):
+        assert found == " ".join(f"{i}-{j}" for i, j in translator.align_words(*pair))
+    assert log_probs[1] == links.stdout.splitlines()[1] == ""
+    assert all("line 2 skipped" in each.stderr for each in (scores, links))
+    refused = keras_mt("align", export, *files, "--ensemble", export, exit_code=1)
+    assert "was exported with fixed options: give --ensemble to" in refused.stderr
+
+
 def test_scores_and_alignments_are_as_the_chapter_shows(eager, tmp_path):
     chapter = (ROOT / "docs" / "decoding.md").read_text(encoding="utf-8")
     shown = re.findall(r"^```json\n(.*?)^```$", chapter, flags=re.MULTILINE | re.DOTALL)

@@ -27,7 +27,15 @@ def export(exported_whole):
     return ExportedTranslator(exported_whole)
 
 
-@pytest.fixture(scope="module", params=["translator", pytest.param("export", marks=LONG)])
+@pytest.fixture(scope="module")
+def litert(exported_litert):
+    return ExportedTranslator(exported_litert)
+
+
+@pytest.fixture(
+    scope="module",
+    params=["translator", *(pytest.param(x, marks=LONG) for x in ("export", "litert"))],
+)
 def any_translator(request):
     return request.getfixturevalue(request.param)
 
