@@ -138,7 +138,7 @@ def _edited(card, change):
         ),
         (
             lambda x: _other_tokenizer(x / "tokenizer.model"),
-            r"tokenizer.* is not that of the export",
+            "The tokenizer in .* is not that of its model.tflite",
         ),
     ],
 )
