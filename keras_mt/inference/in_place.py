@@ -46,6 +46,5 @@ class InPlaceScope(keras.StatelessScope):
 
 def quantized(table: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Rows of a table as int8, and the scale of each."""
-    scales = np.abs(table).max(axis=1).astype("float32") / 127
-    scales[scales == 0] = 1
+    scales = np.maximum(np.abs(table).max(axis=1).astype("float32"), 1e-30) / 127
     return np.round(table / scales[:, None]).astype("int8"), scales
