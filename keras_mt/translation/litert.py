@@ -4,9 +4,9 @@ It does text by text what `keras_mt.inference.graph` does inside a graph, and is
 """
 
 import math
-import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from queue import LifoQueue
 from typing import Any
 
 import numpy as np
@@ -14,11 +14,12 @@ from ai_edge_litert.interpreter import Interpreter
 
 from keras_mt.errors import DIVERGED, LINE_TOO_LONG, InputError
 from keras_mt.files import LITERT_MODEL
-from keras_mt.options import LOOPS, NO_HYPOTHESIS, TranslationOptions
+from keras_mt.options import NO_HYPOTHESIS, TranslationOptions
 from keras_mt.text.plain import PlainTokenizer
 from keras_mt.translation.batches import usable_cores
-from keras_mt.translation.results import MEASURES
-from keras_mt.translation.segments import Pair, Segmenter, block_diagonal, joined
+from keras_mt.translation.interface import LANGUAGES
+from keras_mt.translation.results import MEASURES, as_str
+from keras_mt.translation.segments import Pair, Segmenter, Translation, block_diagonal, joined
 
 # The maximum number of rows that run together; and the least length of one, as a share of the
 # longest, since padding costs as much as tokens do.
@@ -57,13 +58,11 @@ class LiteRTModel:
         self._interpreters = _Interpreters(
             folder / LITERT_MODEL, settings["rows"] or _ROWS, self._tokenizer.padding_id
         )
-        languages = ("source_language", "target_language") if self._tokenizer.languages else ()
-        pair, found = ("text", "target", *languages), ("translations", "scores")
-        self.inputs = {"serving_default": ("text", *languages), "score": pair, "align": pair}
-        self.outputs = {"serving_default": found, "confidence": (*found, *MEASURES)}
-        self.outputs["score"] = "tokens", "token_log_probs", "lengths"
+        languages = LANGUAGES if self._tokenizer.languages else ()
+        self.inputs = {"serving_default": ("text", *languages)}
+        self.outputs = {"confidence": MEASURES, "score": ("token_log_probs",)}
         if "attention" in self._interpreters.signatures["score"]["outputs"]:
-            self.outputs["align"] = *found, "attention"
+            self.outputs["align"] = ("attention",)
 
     def run(
         self, name: str, confidence: bool = False, **columns: Sequence[bytes]
@@ -86,129 +85,93 @@ class LiteRTModel:
 
     def _translate(self, rows, aligns, confidence):
         """The translations of rows' texts; with attention, given targets are in their place."""
-        cuts, segments = [], []
-        for text, target, codes in rows:
-            cuts.append(self._segmenter.segments("" if target else text))
-            segments += [(segment, codes) for segment in cuts[-1][0]]
-        self._search(segments)
-        found = [joined(*each, self._options.length_penalty) for each in cuts]
-        answers = [
-            {
-                "translations": [target.encode() or each.text for each in several],
-                "scores": [each.score for each in several],
-                "refused": b"" if several else self._nothing_found,
-            }
-            for several, (_, target, _) in zip(found, rows, strict=True)
+        cuts = [
+            self._segmenter.segments("" if target else text, *codes) for text, target, codes in rows
         ]
+        self._search([each for segments, _ in cuts for each in segments if each.pieces])
+        answers, every = [], []  # The latter are the pairs of translations.
+        for cut, (text, target, codes) in zip(cuts, rows, strict=True):
+            found, reason = joined(*cut, self._options.length_penalty), self._nothing_found
+            if target:
+                pairs, reason = self._segmenter.pairs(text, target, *codes), self._line_too_long
+                found = [Translation(target, 0.0, pairs)] if pairs else []
+            answers.append({
+                "translations": [each.text.encode() for each in found],
+                "scores": [each.score for each in found],
+                "refused": b"" if found else reason,
+            })  # fmt: skip
+            every.append([each.pairs for each in found])
         if confidence:
-            self._add_confidence(answers, found)
+            self._add_confidence(answers, every)
         if aligns:
-            self._add_attention(answers, found, rows)
+            self._add_attention(answers, every, [codes for *_, codes in rows])
         return answers
 
     def _search(self, segments):
-        """Sets the translations of segments, which have the codes of their languages."""
-        forced, searched, rows = self._segmenter.forced, [], []
-        for segment, codes in segments:
-            if not segment.pieces:  # The translation of nothing is nothing.
-                segment.found.append(Pair(self._tokenizer.source_ids([], *codes), [], 0))
-                continue
-            row = {"source": self._tokenizer.source_ids(segment.pieces, *codes)}
-            row["lengths"] = len(segment.pieces)
-            if forced:
-                row["prefix"] = self._tokenizer.forced_ids(*codes[1:])
-            searched.append(segment)
-            rows.append(row)
-        for segment, row, outputs in zip(
-            searched, rows, self._interpreters.run("translate", rows), strict=True
-        ):
-            for k, score in enumerate(outputs["scores"].tolist()):
+        """Sets the translations of segments."""
+        every = self._interpreters.run("translate", segments)
+        for segment, outputs in zip(segments, every, strict=True):
+            columns = [outputs[name].tolist() for name in ("tokens", "lengths", "scores")]
+            for tokens, length, score in zip(*columns, strict=True):
                 if score > NO_HYPOTHESIS:
-                    ids = outputs["tokens"][k, : outputs["lengths"][k]].tolist()
-                    text = self._tokenizer.text(ids)
-                    segment.found.append(Pair(row["source"], ids, forced, text, score))
+                    ids = segment.pieces, segment.source, tokens[:length], self._segmenter.forced
+                    text = as_str(self._tokenizer.text(tokens[:length]))
+                    segment.found.append(Pair(*ids, text, score))
 
-    def _add_confidence(self, answers, found):
+    def _add_confidence(self, answers, every):
         """Adds measures of confidence in translations; see `keras_mt.inference.confidence`."""
-        self._read([pair for several in found for each in several for _, pair in each.parts])
-        for answer, several in zip(answers, found, strict=True):
-            measured = [self._measures(each.parts) for each in several]
-            answer |= {name: [measures[name] for measures in measured] for name in MEASURES}
-
-    def _measures(self, parts):
-        own = [each for _, pair in parts for each in zip(pair.log_probs, pair.tokens, strict=True)]
-        worst, token = min(own, key=lambda each: each[0], default=(0.0, None))
-        loops = differ = False
-        for segment, pair in parts:
-            words = [id for id in pair.tokens if id != self._tokenizer.eos_id]
-            less, more = sorted([len(segment.pieces), len(words)])
-            loops |= _repeats(words) and not _repeats(segment.pieces)
-            differ |= more > 2 * less + 5 and bool(pair.tokens)
-        return {
-            "mean_log_probs": sum(x for x, _ in own) / max(len(own), 1),
-            "worst_log_probs": worst,
-            "worst_tokens": b"" if token is None else self._tokenizer.id_to_string(token),
-            "loops": loops,
-            "length_mismatch": differ,
-        }
-
-    def _add_attention(self, answers, found, rows):
-        """Adds the tokens of translations and texts, and the attention of the former."""
-        every = []
-        for answer, several, (text, target, codes) in zip(answers, found, rows, strict=True):
-            if target:
-                given = self._pairs(text, target, codes)
-                answer["refused"] = b"" if given else self._line_too_long
-                every.append([given] if given else [])
-            else:
-                every.append([self._own_pairs(each.parts, codes) for each in several])
-        self._read([pair for several in every for pairs in several for pair in pairs])
+        self._read(every)
         for answer, several in zip(answers, every, strict=True):
-            sources = [[id for pair in pairs for id in pair.source] for pairs in several]
-            targets = [[id for pair in pairs for id in pair.tokens] for pairs in several]
-            as_source, as_target = self._tokenizer.source_id_to_string, self._tokenizer.id_to_string
-            answer |= {
-                "attention": [block_diagonal([x.attention for x in pairs]) for pairs in several],
-                "source_tokens": [list(map(as_source, ids)) for ids in sources],
-                "source_lengths": list(map(len, sources)),
-                "target_tokens": [list(map(as_target, ids)) for ids in targets],
-                "target_lengths": list(map(len, targets)),
-            }
+            measured = list(map(self._measures, several))
+            answer |= {name: [x[i] for x in measured] for i, name in enumerate(MEASURES)}
+
+    def _measures(self, pairs):
+        """The `MEASURES` of a translation."""
+        own = [each for x in pairs for each in zip(x.log_probs, x.tokens, strict=True)]
+        worst, token = min(own, key=lambda each: each[0], default=(0.0, None))
+        mean = sum(log_prob for log_prob, _ in own) / max(len(own), 1)
+        loops = differ = False
+        for pair in pairs:
+            words = [id for id in pair.tokens if id != self._tokenizer.eos_id]
+            less, more = sorted([len(pair.pieces), len(words)])
+            loops |= _repeats(words) and not _repeats(pair.pieces)
+            differ |= more > 2 * less + 5 and bool(pair.tokens)
+        piece = b"" if token is None else self._tokenizer.id_to_string(token)
+        return mean, worst, piece, loops, differ
+
+    def _add_attention(self, answers, every, codes):
+        """Adds the tokens of translations and texts, and the attention of the former."""
+        every = [
+            [[self._segmenter.reread(pair, *own) for pair in pairs] for pairs in several]
+            for several, own in zip(every, codes, strict=True)
+        ]
+        self._read(every)
+        as_source, as_target = self._tokenizer.source_id_to_string, self._tokenizer.id_to_string
+        for answer, several in zip(answers, every, strict=True):
+            sources = [[as_source(id) for x in pairs for id in x.source] for pairs in several]
+            targets = [[as_target(id) for x in pairs for id in x.tokens] for pairs in several]
+            answer |= {"source_tokens": sources, "source_lengths": list(map(len, sources))}
+            answer |= {"target_tokens": targets, "target_lengths": list(map(len, targets))}
+            answer["attention"] = [
+                block_diagonal([x.attention for x in pairs]) for pairs in several
+            ]
 
     def _score(self, rows):
         """The log-probabilities of the tokens of rows' targets."""
-        every, answers = [self._pairs(*row) for row in rows], []
-        self._read([pair for pairs in every for pair in pairs])
+        every, answers = [self._segmenter.pairs(*both, *codes) for *both, codes in rows], []
+        self._read([every])
         for pairs in every:
             log_probs = [x for pair in pairs for x in pair.log_probs]
             tokens = [self._tokenizer.id_to_string(id) for pair in pairs for id in pair.tokens]
+            reason = b"" if np.isfinite(log_probs).all() else DIVERGED.encode()
             answer = {"tokens": tokens, "log_probs": log_probs, "lengths": len(tokens)}
-            answer["refused"] = b"" if np.isfinite(log_probs).all() else DIVERGED.encode()
-            answers.append(answer if pairs else {**answer, "refused": self._line_too_long})
+            answers.append({**answer, "refused": reason if pairs else self._line_too_long})
         return answers
 
-    def _pairs(self, text, target, codes):
-        """The lines or sentences of a text and a given target; none if one is too long."""
-        return [self._pair(*both, codes) for both in self._segmenter.pairs(text, target)]
-
-    def _own_pairs(self, parts, codes):
-        """The segments of a text and their translations, as if these were given."""
-        limit, pieces = self._segmenter.target_limit, self._tokenizer.target_pieces
-        return [
-            self._pair(segment.pieces, pieces(pair.text.decode())[:limit], codes)
-            for segment, pair in parts
-        ]
-
-    def _pair(self, pieces, target, codes):
-        """A pair of the pieces of both sides."""
-        source = self._tokenizer.source_ids(pieces, *codes)
-        return Pair(source, self._tokenizer.target_ids(target, *codes[1:]), self._segmenter.forced)
-
-    def _read(self, pairs):
-        """Sets the log-probabilities and the attention of pairs; nothing has none."""
-        pairs = [pair for pair in pairs if pair.target]
-        rows = [{"source": pair.source, "target": pair.target} for pair in pairs]
-        outputs = self._interpreters.run("score", rows, self._target_tokens)
+    def _read(self, every):
+        """Sets the log-probabilities and the attention of all pairs; nothing has none."""
+        pairs = [pair for several in every for pairs in several for pair in pairs if pair.target]
+        outputs = self._interpreters.run("score", pairs, self._target_tokens)
         for pair, found in zip(pairs, outputs, strict=True):
             own = slice(pair.forced, len(pair.target))
             pair.log_probs = found["log_probs"][own].tolist()
@@ -218,12 +181,12 @@ class LiteRTModel:
 
 def _repeats(ids):
     """True where a sequence of ids repeats; see `keras_mt.inference.confidence.repeats`."""
-    ids = np.array(ids)
-    for period, again in LOOPS.items():
-        same = np.cumsum(np.append(0, ids[period:] == ids[:-period]))
-        if (same[again:] - same[:-again] == again).any():
-            return True
-    return False
+    return any(
+        ids[i : i + again] == ids[i + period : i + period + again]
+        for period in range(1, 17)
+        for again in [{1: 3, 2: 4, 3: 6}.get(period, period)]
+        for i in range(len(ids) - period - again + 1)
+    )
 
 
 class _Interpreters:
@@ -231,8 +194,12 @@ class _Interpreters:
 
     def __init__(self, path: Path, rows: int, padding_id: int):
         self._path, self._rows, self._padding_id = path, rows, padding_id
-        self._free, self._slots = [self._load()], threading.BoundedSemaphore(usable_cores())
-        self.signatures = self._free[0].get_signature_list()
+        # Those that wait; None is in the place of one that is loaded when it is needed.
+        self._free: LifoQueue[Interpreter | None] = LifoQueue()
+        first = self._load()
+        for each in [None] * (usable_cores() - 1) + [first]:
+            self._free.put(each)
+        self.signatures = first.get_signature_list()
         if not {"translate", "score"} <= self.signatures.keys():
             raise InputError(f"{path} is of another version of keras_mt: export the run again.")
 
@@ -249,17 +216,17 @@ class _Interpreters:
             ) from None
 
     def run(
-        self, name: str, rows: Sequence[Mapping[str, Any]], max_tokens: float = math.inf
+        self, name: str, rows: Sequence[Any], max_tokens: float = math.inf
     ) -> list[dict[str, np.ndarray]]:
-        """The outputs of a signature for rows of ids, by the names of inputs.
+        """The outputs of a signature for rows, whose attributes have the names of its inputs.
 
         A batch of rows of similar length has at most so many tokens, padding included.
         """
-        lengths = [max(map(np.size, row.values())) for row in rows]
-        outputs = [{}] * len(rows)
+        names, outputs = self.signatures[name]["inputs"], [{}] * len(rows)
+        lengths = [max(np.size(getattr(row, key)) for key in names) for row in rows]
         for batch in _batches(lengths, self._rows, max_tokens):
-            columns = {key: [rows[i][key] for i in batch] for key in rows[0]}
-            found = self._invoke(name, {key: self._padded(x) for key, x in columns.items()})
+            inputs = {key: self._padded([getattr(rows[i], key) for i in batch]) for key in names}
+            found = self._invoke(name, inputs)
             for place, i in enumerate(batch):
                 outputs[i] = {key: array[place] for key, array in found.items()}
         return outputs
@@ -274,14 +241,12 @@ class _Interpreters:
         return padded
 
     def _invoke(self, name, inputs):
-        with self._slots:
-            try:
-                interpreter = self._free.pop()
-            except IndexError:
-                interpreter = self._load()
-            outputs = interpreter.get_signature_runner(name)(**inputs)
-            self._free.append(interpreter)
-        return outputs
+        interpreter = self._free.get()
+        try:
+            interpreter = interpreter or self._load()
+            return interpreter.get_signature_runner(name)(**inputs)
+        finally:
+            self._free.put(interpreter)
 
 
 def _batches(lengths, max_rows, max_tokens):

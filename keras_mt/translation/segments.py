@@ -15,12 +15,13 @@ from keras_mt.text.spans import SLOT
 
 @dataclasses.dataclass
 class Pair:
-    """The ids of a source and its translation; and what the model says of the latter's tokens."""
+    """A segment and a translation of it; and what the model says of the latter's tokens."""
 
-    source: list[int]
+    pieces: list[int]  # Of the source.
+    source: list[int]  # The ids that the model reads, and those that it writes.
     target: list[int]
     forced: int  # How many of the target's ids are not its own.
-    text: bytes = b""
+    text: str = ""
     score: float = 0.0
     log_probs: Sequence[float] = ()  # [tokens]
     attention: np.ndarray | None = None  # [tokens, source]
@@ -37,15 +38,22 @@ class Segment:
 
     before: str  # What stands before it and is not translated.
     pieces: list[int]
-    found: list[Pair] = dataclasses.field(default_factory=list)
+    source: list[int]  # The ids that the model reads.
+    prefix: list[int]  # The ids that translations are forced to begin with.
+    found: list[Pair]
+
+    @property
+    def lengths(self) -> int:
+        """The number of pieces, by the name that a model for LiteRT has for it."""
+        return len(self.pieces)
 
 
 class Translation(NamedTuple):
-    """A translation of a text, and the segments and their translations that it is joined from."""
+    """A translation of a text, and those of its segments."""
 
-    text: bytes
+    text: str
     score: float
-    parts: list[tuple[Segment, Pair]]
+    pairs: list[Pair]
 
 
 class Segmenter:
@@ -66,8 +74,11 @@ class Segmenter:
         self.forced = added[1] - 1  # All but the end.
         self._begins = tokenizer.begins_word
 
-    def segments(self, text: str) -> tuple[list[Segment], str]:
-        """The segments of a text, and the white space after the last."""
+    def segments(self, text: str, *languages: str) -> tuple[list[Segment], str]:
+        """The segments of a text, and the white space after the last.
+
+        If the tokenizer has languages, those of source and target are given.
+        """
         lines, spaces, end = split_lines(text, self._markers is not None)
         for i, line in enumerate(lines):
             if passes_through(line):
@@ -78,15 +89,19 @@ class Segmenter:
             sentences, gaps = split_sentences(line, self._is_split(line))
             befores, parts = [], []
             for sentence, gap in zip(sentences, [before, *gaps[1:]], strict=True):
-                pieces = self._pieces(sentence, terms)
-                cuts = cut(pieces, self._begins, self._limit)
+                cuts = cut(self._pieces(sentence, terms), self._begins, self._limit)
                 befores += [gap, *[" "] * (len(cuts) - 1)]
                 parts += cuts
-            segments += map(Segment, befores, self._tagged(parts, line, first))
+            for gap, pieces in zip(befores, self._tagged(parts, line, first), strict=True):
+                source = self._tokenizer.source_ids(pieces, *languages)
+                prefix = self._tokenizer.forced_ids(*languages[1:])
+                # The translation of nothing is nothing.
+                found = [] if pieces else [Pair(pieces, source, [], 0)]
+                segments.append(Segment(gap, pieces, source, prefix, found))
         return segments, end
 
-    def pairs(self, text: str, target: str) -> list[tuple[list[int], list[int]]]:
-        """The pieces of both sides, by lines and sentences; none if a side is over the limit."""
+    def pairs(self, text: str, target: str, *languages: str) -> list[Pair]:
+        """The lines or sentences of both sides; none if a side is over the limit of pieces."""
         sides = split_lines(text, self._markers is not None)[0], split_lines(target)[0]
         if len(sides[0]) != len(sides[1]):
             sides = [" ".join(sides[0])], [" ".join(sides[1])]
@@ -98,10 +113,22 @@ class Segmenter:
             if len(sources) != len(targets):
                 sources, targets = (split_sentences(side, False)[0] for side in (line, other))
             sources = [self._pieces(sentence, terms) for sentence in sources]
-            targets = map(self._tokenizer.target_pieces, targets)
-            pairs += zip(self._tagged(sources, line, first), targets, strict=True)
-        longest = [max(map(len, side)) for side in zip(*pairs, strict=True)]
-        return pairs if longest[0] <= self.source_limit and longest[1] <= self.target_limit else []
+            for pieces, part in zip(self._tagged(sources, line, first), targets, strict=True):
+                ids = self._tokenizer.target_pieces(part)
+                if len(pieces) > self.source_limit or len(ids) > self.target_limit:
+                    return []
+                pairs.append(self._pair(pieces, ids, part, languages))
+        return pairs
+
+    def reread(self, pair: Pair, *languages: str) -> Pair:
+        """A translation as it is if its text is given."""
+        ids = self._tokenizer.target_pieces(pair.text)[: self.target_limit]
+        return self._pair(pair.pieces, ids, pair.text, languages)
+
+    def _pair(self, pieces, target, text, languages):
+        source = self._tokenizer.source_ids(pieces, *languages)
+        target = self._tokenizer.target_ids(target, *languages[1:])
+        return Pair(pieces, source, target, self.forced, text)
 
     def _is_split(self, line):
         return self._split_sentences or len(self._tokenizer.pieces(line)) > self.source_limit
@@ -141,13 +168,12 @@ def joined(segments: Sequence[Segment], end: str, length_penalty: float) -> list
     numbers = [len(segment.found) for segment in segments]
     found = []
     for k in range(max(numbers) if all(numbers) else 0):
-        parts = [(each, each.found[min(k, len(each.found) - 1)]) for each in segments]
-        text = b"".join(each.before.encode() + pair.text for each, pair in parts) + end.encode()
-        lengths = [len(pair.target) for _, pair in parts]
-        total = sum(
-            n**length_penalty * pair.score for n, (_, pair) in zip(lengths, parts, strict=True)
-        )
-        found.append(Translation(text, total / max(sum(lengths), 1) ** length_penalty, parts))
+        pairs = [each.found[min(k, len(each.found) - 1)] for each in segments]
+        parts = [each.before + pair.text for each, pair in zip(segments, pairs, strict=True)]
+        length = max(sum(len(pair.target) for pair in pairs), 1)
+        total = sum(pair.score * len(pair.target) ** length_penalty for pair in pairs)
+        text = "".join([*parts, end])
+        found.append(Translation(text, total / length**length_penalty, pairs))
     # Second-best translations may sum to the better score, since long segments weigh more.
     return sorted(found, key=lambda translation: -translation.score)
 
