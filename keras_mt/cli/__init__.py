@@ -22,6 +22,12 @@ class _Commands(dict):
     def get(self, name, default=None):
         return self[name] if name in _FUNCTIONS else default
 
+    def values(self):
+        return [self[name] for name in self]
+
+    def items(self):
+        return list(zip(self, self.values(), strict=True))
+
 
 @click.group(
     commands=_Commands(_FUNCTIONS), context_settings={"help_option_names": ["-h", "--help"]}
