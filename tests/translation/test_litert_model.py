@@ -14,7 +14,7 @@ from runs import disturb
 from keras_mt import ExportedTranslator, Glossary, Tokenizer, Transformer, Translator
 from keras_mt.convert import from_huggingface
 from keras_mt.convert.litert import to_litert
-from keras_mt.files import LITERT_CARD, LITERT_MODEL
+from keras_mt.files import LITERT_MODEL, MODEL_CARD
 from keras_mt.models import ARCHITECTURES, ensure_built
 
 needed("ai_edge_litert.interpreter")
@@ -125,10 +125,10 @@ def _edited(card, change):
             lambda x: (x / LITERT_MODEL).write_bytes((x / LITERT_MODEL).read_bytes()[:-1000]),
             r"model\.tflite cannot be read.*export",
         ),
-        (lambda x: (x / LITERT_CARD).unlink(), r"model_card\.json must be as the export wrote it"),
-        (lambda x: (x / LITERT_CARD).write_text("{"), r"model_card\.json must be as the export"),
+        (lambda x: (x / MODEL_CARD).unlink(), r"model_card\.json must be as the export wrote it"),
+        (lambda x: (x / MODEL_CARD).write_text("{"), r"model_card\.json must be as the export"),
         (
-            lambda x: _edited(x / LITERT_CARD, lambda card: card["options"].pop("limit")),
+            lambda x: _edited(x / MODEL_CARD, lambda card: card["options"].pop("limit")),
             r"model_card\.json must be as the export wrote it",
         ),
         (lambda x: (x / "tokenizer.model").unlink(), r"no .*tokenizer\.model: put it back"),
