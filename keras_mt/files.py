@@ -14,8 +14,8 @@ from pathlib import Path
 from keras_mt.errors import InputError
 
 _SUFFIX = ".partial"  # Of the temporary folder of an atomic write.
-# The files of a LiteRT export that tell it from other folders.
-LITERT_MODEL, LITERT_CARD = "model.tflite", "model_card.json"
+# The files of a LiteRT export that tell it from other folders; a SavedModel has a card too.
+LITERT_MODEL, MODEL_CARD = "model.tflite", "model_card.json"
 # The error numbers of a full disk.
 DISK_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
@@ -141,7 +141,7 @@ def find_export(directory: str | os.PathLike) -> Path | None:
     versions = {version_number(version.name): version for version in found}
     if numbers := versions.keys() - {None}:
         return versions[max(numbers)]
-    names = LITERT_MODEL, LITERT_CARD
+    names = LITERT_MODEL, MODEL_CARD
     return directory if any((directory / name).is_file() for name in names) else None
 
 

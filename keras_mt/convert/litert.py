@@ -3,7 +3,6 @@
 import collections
 import dataclasses
 import itertools
-import json
 import os
 import re
 import tempfile
@@ -19,11 +18,12 @@ from tensorflow.lite.python import schema_py_generated as schema
 
 from keras_mt.convert.formats import SAMPLING, ModelFormat
 from keras_mt.errors import InputError
-from keras_mt.files import new_folder
+from keras_mt.files import LITERT_MODEL, new_folder
 from keras_mt.inference import Predictor
+from keras_mt.layers.layer import inner_layers
 from keras_mt.options import TranslationOptions
 from keras_mt.run_folder import RunFolder
-from keras_mt.serving.assets import model_card
+from keras_mt.serving.assets import model_card, write_card
 from keras_mt.text import PretrainedTokenizer, Tokenizer
 from keras_mt.translation import Translator
 
@@ -57,7 +57,7 @@ def to_litert(
         )
     model = translator.models[0].for_inference()
     # The converter needs static sizes in the loops of recurrent layers.
-    rows = 1 if any(isinstance(x, keras.layers.RNN) for x in model._flatten_layers()) else None
+    rows = 1 if any(isinstance(x, keras.layers.RNN) for x in inner_layers(model)) else None
     predictor = Predictor([model], translator.shortlist)
     # A model of the user's may not write its cache in place.
     block = _BLOCK if type(model).__module__.partition(".")[0] == "keras_mt" else 0
@@ -67,11 +67,9 @@ def to_litert(
     card = {"name": Path(directory).name, "version": None, **(card or {})}
     card = model_card(translator, Path(directory), card, **settings)
     with new_folder(directory) as folder:
-        (folder / "model.tflite").write_bytes(_converted(functions, predictor, quantization))
+        (folder / LITERT_MODEL).write_bytes(_converted(functions, predictor, quantization))
         RunFolder(folder).save_tokenizer(translator.tokenizer)
-        (folder / "model_card.json").write_text(
-            json.dumps(card, indent=2, ensure_ascii=False) + "\n", encoding="utf-8"
-        )
+        write_card(folder, card)
 
 
 def _signatures(graph, rows) -> dict[str, Callable]:
@@ -114,7 +112,7 @@ def _converted(functions, predictor, quantization):
         if quantization == "int8":
             converter.optimizations = [tf.lite.Optimize.DEFAULT]
         try:
-            return _with_shared_tables(converter.convert())
+            converted = converter.convert()
         except Exception as error:  # The converter's own exception has no more specific base class.
             foreign = re.search(r"(?:Select|Custom) ops: (.*)", str(error))
             if foreign is None:
@@ -123,6 +121,7 @@ def _converted(functions, predictor, quantization):
                 f"LiteRT has none of the operations {foreign[1]}, which the model or an option of "
                 "the search needs."
             ) from None
+    return _with_shared_tables(converted)
 
 
 def _with_shared_tables(converted):

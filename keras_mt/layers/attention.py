@@ -8,6 +8,7 @@ from keras import ops
 
 from keras_mt.layers.dot_product import (
     causal_mask,
+    count_rows,
     scaled_dot_product_attention,
     swap_axes,
     swap_without_gradient,
@@ -249,13 +250,9 @@ def _joined(before, after):
 
 
 def _sizes(inputs, keys, new):
-    """The numbers of rows and of new positions that the inputs' axis 0 stands for.
-
-    That of rows is -1 where it may be: LiteRT then knows all sizes before it runs.
-    """
-    rows = ops.shape(keys)[0]
-    new = ops.shape(inputs)[0] // rows if new is None else new
-    return -1 if isinstance(new, int) and new > 0 else rows, new
+    """The numbers of rows and of new positions that the inputs' axis 0 stands for."""
+    new = ops.shape(inputs)[0] // ops.shape(keys)[0] if new is None else new
+    return count_rows(keys, new), new
 
 
 def _grown(cache, entries):

@@ -7,6 +7,7 @@ import keras
 from keras import ops
 
 from keras_mt.layers.attention import CausalSelfAttention, CrossAttention, MultiHeadAttention
+from keras_mt.layers.dot_product import count_rows
 from keras_mt.layers.dropout import Dropout
 from keras_mt.layers.feed_forward import FeedForward
 from keras_mt.layers.layer import SequenceLayer
@@ -355,8 +356,7 @@ class DecoderBlock(_Block):
         }
         # [batch * new, width]: products of matrices are fused with their bias and ReLU.
         outputs, grown = self._run(ops.reshape(target, (-1, width)), sublayers)
-        rows = -1 if isinstance(new, int) and new > 0 else ops.shape(target)[0]
-        return ops.reshape(outputs, (rows, new, width)), {**cache, **grown}
+        return ops.reshape(outputs, (count_rows(target, new), new, width)), {**cache, **grown}
 
     def reorder_cache(self, cache: dict[str, Any], parents: Tensor) -> dict[str, Any]:
         """The cache of the hypotheses that a search keeps: each has its own state of a recurrence.

@@ -69,10 +69,18 @@ def _product(x, y):
     """`x @ y` for each head of `x`, of which each head of `y` serves as many in turn."""
     if x.shape[1] == y.shape[1]:
         return ops.matmul(x, y)
-    batch, heads, length, width = ops.shape(x)  # The rows of a group together: `y` is not copied.
-    batch = -1 if isinstance(length, int) and length > 0 else batch
-    stacked = ops.reshape(x, (batch, y.shape[1], heads // y.shape[1] * length, width))
-    return ops.reshape(ops.matmul(stacked, y), (batch, heads, length, ops.shape(y)[-1]))
+    _, heads, length, width = ops.shape(x)  # The rows of a group together: `y` is not copied.
+    rows = count_rows(x, length)
+    stacked = ops.reshape(x, (rows, y.shape[1], heads // y.shape[1] * length, width))
+    return ops.reshape(ops.matmul(stacked, y), (rows, heads, length, ops.shape(y)[-1]))
+
+
+def count_rows(x: Tensor, length: int | Tensor) -> int | Tensor:
+    """The number of rows of `x` for a reshape: -1 where each has a known `length`.
+
+    LiteRT then knows all sizes before it runs. In an empty tensor -1 would be ambiguous.
+    """
+    return -1 if isinstance(length, int) and length > 0 else ops.shape(x)[0]
 
 
 def swap_axes(x: Tensor) -> Tensor:

@@ -12,7 +12,7 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_text
 
-from keras_mt.files import atomic_write
+from keras_mt.files import MODEL_CARD, atomic_write
 from keras_mt.text import BaseTokenizer
 from keras_mt.translation.interface import LANGUAGES
 from keras_mt.version import __version__
@@ -58,9 +58,7 @@ def write_assets(
 
     assets = folder / "assets.extra"
     assets.mkdir()
-    (assets / "model_card.json").write_text(
-        json.dumps(card, indent=2, ensure_ascii=False) + "\n", encoding="utf-8"
-    )
+    write_card(assets, card)
     texts, languages = sample_texts(translator.tokenizer), translator.languages
     inputs = {
         "text": texts,
@@ -98,6 +96,12 @@ def sample_texts(tokenizer: BaseTokenizer, number: int = _BATCH_SIZES[-1]) -> li
     words = [word.decode("utf-8", "replace") for word in found.numpy()]
     words = itertools.cycle([word for word in words if word.isalpha()] or ["a"])
     return [" ".join(itertools.islice(words, 3 + 7 * i % 18)) for i in range(number)]
+
+
+def write_card(folder: Path, card: Mapping[str, Any]) -> None:
+    """Writes a model card into a folder."""
+    text = json.dumps(card, indent=2, ensure_ascii=False) + "\n"
+    (folder / MODEL_CARD).write_text(text, encoding="utf-8")
 
 
 def model_card(

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from keras_mt.errors import InputError
 from keras_mt.extras import needed
-from keras_mt.files import LITERT_CARD, find_export, is_litert
+from keras_mt.files import MODEL_CARD, find_export, is_litert
 from keras_mt.options import TranslationOptions
 from keras_mt.text.glossary import Glossary
 from keras_mt.translation.interface import LANGUAGES, BaseTranslator
@@ -54,7 +54,7 @@ class ExportedTranslator(BaseTranslator):
             raise FileNotFoundError(f"There is no export at {directory}, nor a version in it.")
         self._folder = folder
         if is_litert(folder):
-            card = folder / LITERT_CARD
+            card = folder / MODEL_CARD
             self._read_card(card)
             with needed("An export for LiteRT", "ai-edge-litert google-re2"):
                 from keras_mt.translation.litert import LiteRTModel
@@ -68,7 +68,7 @@ class ExportedTranslator(BaseTranslator):
                 from keras_mt.translation.sessions import SavedModel  # It imports TensorFlow.
 
             self._engine = SavedModel(folder)
-            card = folder / "assets.extra" / "model_card.json"
+            card = folder / "assets.extra" / MODEL_CARD
             self._read_card(card)
         if bool(self.languages) != (LANGUAGES[0] in self._engine.inputs["serving_default"]):
             raise _damaged(card, KeyError("languages"))

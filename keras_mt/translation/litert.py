@@ -14,7 +14,7 @@ from ai_edge_litert.interpreter import Interpreter
 
 from keras_mt.errors import DIVERGED, LINE_TOO_LONG, InputError
 from keras_mt.files import LITERT_MODEL
-from keras_mt.options import NO_HYPOTHESIS, TranslationOptions
+from keras_mt.options import LOOPS, NO_HYPOTHESIS, TranslationOptions
 from keras_mt.text.plain import PlainTokenizer
 from keras_mt.translation.batches import usable_cores
 from keras_mt.translation.interface import LANGUAGES
@@ -183,8 +183,7 @@ def _repeats(ids):
     """True where a sequence of ids repeats; see `keras_mt.inference.confidence.repeats`."""
     return any(
         ids[i : i + again] == ids[i + period : i + period + again]
-        for period in range(1, 17)
-        for again in [{1: 3, 2: 4, 3: 6}.get(period, period)]
+        for period, again in LOOPS.items()
         for i in range(len(ids) - period - again + 1)
     )
 
