@@ -76,7 +76,7 @@ test-beam: .venv-beam/installed
 # An export answers the same in the versions that stock TensorFlow Serving is built on.
 test-serving: $(VENV)/installed-test $(SERVING)/installed
 	SERVING_PYTHON=$(SERVING)/bin/python $(BIN)/python -m pytest --numprocesses=0 \
-		tests/serving/test_server.py -k "session or replay"
+		tests/tensorflow_serving/test_server.py -k "session or replay"
 
 $(SERVING)/installed: Makefile
 	$(PYTHON) -m venv --clear $(SERVING)

@@ -10,17 +10,34 @@ import signal
 import sys
 
 
-def main():
-    # The package's modules can be imported before its __init__ has run: the help, and exports for
-    # LiteRT, need neither Keras nor TensorFlow, whose import takes seconds. Where the body of a
-    # command needs them, the __init__ runs in the same module object, and registers the layers.
+def _light_package():
+    """The package before its __init__ has run; returns a function that runs it.
+
+    Its modules can be imported: the help, and exports for LiteRT, need neither Keras nor
+    TensorFlow, whose import takes seconds. Where the body of a command needs them, the __init__
+    runs in the same module object, and registers the layers.
+    """
     spec = importlib.util.find_spec("keras_mt")
     package = sys.modules["keras_mt"] = importlib.util.module_from_spec(spec)
+    return lambda: spec.loader.exec_module(package)
+
+
+def load_worker(model):
+    """Loads a model in a new process of a server; returns what there is to say of it."""
+    run_package = _light_package()
+
+    from keras_mt.cli import worker
+
+    return worker.load(model, run_package)
+
+
+def main():
+    run_package = _light_package()
 
     from keras_mt.cli import main
 
     try:
-        main(prog_name="keras-mt", obj=lambda: spec.loader.exec_module(package))
+        main(prog_name="keras-mt", obj=run_package)
     except OSError as error:  # As of `--help > /dev/full`.
         _discard_output()
         sys.exit(f"Error: cannot write to standard output: {error.strerror}.")

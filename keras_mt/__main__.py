@@ -1,3 +1,4 @@
 from keras_mt.cli import main
 
-main(prog_name="keras-mt")
+if __name__ == "__main__":
+    main(prog_name="keras-mt")

@@ -379,3 +379,16 @@ def signatures_alone(monkeypatch):
         )
 
     return alone
+
+
+@pytest.fixture(scope="session")
+def server(tmp_path_factory):
+    """A server of `keras-mt serve` with a key, `served.KEY`, and a glossary of its own, `dogs`."""
+    from served import KEY, serving
+
+    folder = tmp_path_factory.mktemp("server")
+    (folder / "keys").write_text(f"{KEY} tester\nanother-key\n")
+    (folder / "dogs.tsv").write_text("dog\tKöter\n", encoding="utf-8")
+    keys, glossary = f"--api-keys={folder}/keys", f"--glossary=dogs={folder}/dogs.tsv"
+    with serving(keys, glossary) as served:
+        yield served

@@ -6,7 +6,17 @@ import click
 
 from keras_mt.version import __version__
 
-_NAMES = ("align", "average", "clean", "evaluate", "export", "import", "score", "shortlist")
+_NAMES = (
+    "align",
+    "average",
+    "clean",
+    "evaluate",
+    "export",
+    "import",
+    "score",
+    "serve",
+    "shortlist",
+)
 _NAMES += ("train", "translate", "translate-files")
 # Each is a module here, and a function in it, of these names.
 _FUNCTIONS = {name: name.replace("-", "_") for name in _NAMES} | {"import": "import_"}

@@ -30,18 +30,20 @@ class Command(click.Command):
     `interrupted` after Ctrl-C.
     """
 
-    def __init__(self, *args: Any, interrupted: str = "interrupted.", **kwargs: Any):
+    def __init__(
+        self, *args: Any, interrupted: str = "interrupted.", is_light: bool = False, **kwargs: Any
+    ):
         super().__init__(*args, **kwargs)
-        self.interrupted = interrupted
+        self.interrupted, self.is_light = interrupted, is_light
 
     def invoke(self, context):
         try:
             with _noting_interrupts() as interrupts:
-                if context.obj is not None:  # As keras_mt_command gives it.
+                if context.obj is not None and not self.is_light:  # As keras_mt_command gives it.
                     models = context.params.get("models", [context.params.get("model")])
                     # Of `train`, these are the settings of a model.
                     kinds = {kind_of(x) if isinstance(x, str) else None for x in models}
-                    _import_for(kinds, context.obj)
+                    import_for(kinds, context.obj)
                 return super().invoke(context)
         except (click.ClickException, click.exceptions.Exit, click.Abort, BrokenPipeError):
             raise  # click's own, and what it ends without a word.
@@ -57,7 +59,7 @@ class Command(click.Command):
             raise failure from error
 
 
-def _import_for(kinds, run_package):
+def import_for(kinds, run_package):
     """Imports what a body needs and its help does not, for models of some kinds; None for all."""
     if not os.environ.get("KERAS_MT_DEBUG"):
         os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")

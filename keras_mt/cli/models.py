@@ -21,15 +21,20 @@ def load_run(
     return Translator.load([path, *ensemble], architecture, dtype, **given(options))
 
 
+def load_model(path, **options):
+    """A translator from a run folder or an export, of which a language may be missing."""
+    # Batches run side by side, one per core, so one thread each is best; also for a single line,
+    # whose matrix products are small. The environment variable overrides this.
+    os.environ.setdefault("TF_NUM_INTRAOP_THREADS", "1")
+    return (load_run if kind_of(path) == "run" else _load_export)(path, **options)
+
+
 def load_translator(path, options, corpus=()):
     """A translator from a run folder or an export, with the command's options.
 
     Where these say nothing, it translates between the languages of `corpus`, if it has both.
     """
-    # Batches run side by side, one per core, so one thread each is best; also for a single line,
-    # whose matrix products are small. The environment variable overrides this.
-    os.environ.setdefault("TF_NUM_INTRAOP_THREADS", "1")
-    translator = (load_run if kind_of(path) == "run" else _load_export)(path, **options)
+    translator = load_model(path, **options)
     if corpus and {*corpus} <= {*translator.languages}:
         for name, code in zip(("source_language", "target_language"), corpus, strict=True):
             setattr(translator, name, options[name] or code)

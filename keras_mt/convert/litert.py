@@ -16,6 +16,7 @@ import numpy as np
 import tensorflow as tf
 from tensorflow.lite.python import schema_py_generated as schema
 
+from keras_mt.convert.assets import model_card, write_card
 from keras_mt.convert.formats import SAMPLING, ModelFormat
 from keras_mt.errors import InputError
 from keras_mt.files import LITERT_MODEL, new_folder
@@ -23,7 +24,6 @@ from keras_mt.inference import Predictor
 from keras_mt.layers.layer import inner_layers
 from keras_mt.options import TranslationOptions
 from keras_mt.run_folder import RunFolder
-from keras_mt.serving.assets import model_card, write_card
 from keras_mt.text import PretrainedTokenizer, Tokenizer
 from keras_mt.translation import Translator
 

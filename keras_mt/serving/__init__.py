@@ -1,1 +1,1 @@
-"""The files of an export for TensorFlow Serving besides the graph."""
+"""The server of `keras-mt serve`: models behind the interfaces of DeepL and of LibreTranslate."""

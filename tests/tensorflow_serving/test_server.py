@@ -26,8 +26,8 @@ from tensorflow_serving.config import model_server_config_pb2
 from keras_mt import Tokenizer, Translator
 from keras_mt.alignment import Shortlist
 from keras_mt.convert import from_huggingface
+from keras_mt.convert.assets import sample_texts, write_configurations
 from keras_mt.models import ARCHITECTURES
-from keras_mt.serving.assets import sample_texts, write_configurations
 
 HERE = Path(__file__).parent
 # `make test-serving` gives one with the TensorFlow that stock TensorFlow Serving is built on.

@@ -1,0 +1,280 @@
+"""The application of a server: its routes, and what holds for all of them."""
+
+import asyncio
+import dataclasses
+import hmac
+import logging
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.middleware.cors import CORSMiddleware
+from starlette.requests import Request
+from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.routing import Route
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from keras_mt.serving.catalogue import Catalogue
+from keras_mt.serving.errors import ApiError
+from keras_mt.serving.fields import Endpoint, Fields, KeyFields, openapi, read_fields
+from keras_mt.serving.glossaries import Glossaries
+from keras_mt.serving.pool import QueueFullError
+from keras_mt.serving.texts import Plan, Translation, Wish
+
+_log = logging.getLogger("keras_mt.serving")
+_SCHEMES = ("DeepL-Auth-Key", "Bearer")
+_MESSAGES = {404: "there is no such path", 405: "the path has no such method"}
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings:
+    """The settings of a server.
+
+    Attributes:
+        api_keys: The names of users by their keys; none if nobody needs one.
+        cors: The origins whose pages may ask; `*` for all.
+        max_body: The maximum bytes of a request without a file.
+        max_file: The maximum bytes of a request with a file.
+        max_texts: The maximum texts of a request.
+        max_characters: The maximum characters of a request.
+        timeout: The seconds that a request may take.
+        folder: The private folder of what clients upload.
+    """
+
+    folder: Path
+    api_keys: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    cors: Sequence[str] = ()
+    max_body: int = 1 << 20
+    max_file: int = 20 << 20
+    max_texts: int = 128
+    max_characters: int = 100_000
+    timeout: float = 60.0
+
+
+class Service:
+    """What the interfaces have in common: models, limits, keys and counts.
+
+    Attributes:
+        catalogue: The `Catalogue`.
+        settings: The `Settings`.
+        glossaries: The `Glossaries`.
+        is_ending: Whether new requests are refused.
+        running: The number of requests that run.
+        characters: The characters that each user has had translated.
+    """
+
+    def __init__(self, catalogue: Catalogue, settings: Settings, glossaries: Glossaries):
+        self.catalogue, self.settings, self.glossaries = catalogue, settings, glossaries
+        self.is_ending, self.running = False, 0
+        self.characters: dict[str, int] = {}
+        self._registry = CollectorRegistry()
+        numbers = {"registry": self._registry, "namespace": "keras_mt"}
+        self.requests = Counter("requests", "Requests", ["route", "status"], **numbers)
+        self.latency = Histogram("latency_seconds", "Time to the answer", ["route"], **numbers)
+        self.texts = Counter("texts", "Texts that were translated", ["model"], **numbers)
+        self.tokens = Counter("tokens", "Tokens of translations", ["model"], **numbers)
+        waiting = Gauge("queue_texts", "Parts of texts that wait", ["model"], **numbers)
+        deaths = Gauge("worker_deaths", "Workers that died", ["model"], **numbers)
+        for pool in catalogue.pools:
+            waiting.labels(pool.name).set_function(lambda pool=pool: len(pool.queue))
+            deaths.labels(pool.name).set_function(lambda pool=pool: pool.deaths)
+
+    async def ready(self, request: Request, *_: Any) -> Response:
+        """Answers 503 where a model has no worker, or the server ends."""
+        waits = [pool.name for pool in self.catalogue.pools if not pool.is_ready]
+        is_ready = not waits and not self.is_ending
+        return JSONResponse({"ready": is_ready, "waits_for": waits}, 200 if is_ready else 503)
+
+    async def metrics(self, request: Request, *_: Any) -> Response:
+        """The metrics, in the text format of Prometheus."""
+        return PlainTextResponse(generate_latest(self._registry))
+
+    def user_of(self, request: Request, fields: Fields) -> str:
+        """The name of who asks; ApiError without a right key, in a header or among the fields."""
+        keys = self.settings.api_keys
+        if not keys or not isinstance(fields, KeyFields):
+            return ""
+        scheme, _, given = request.headers.get("authorization", "").partition(" ")
+        given = given if scheme in _SCHEMES else fields.auth_key or fields.api_key or ""
+        found = None
+        for key, name in keys.items():  # All of them, so that the time says nothing.
+            if hmac.compare_digest(key.encode(), given.strip().encode()):
+                found = name
+        if found is None:
+            raise ApiError(403, "the API key is wrong" if given else "an API key is needed")
+        return found
+
+    async def translate(
+        self, user: str, texts: Sequence[str], wishes: Sequence[Wish]
+    ) -> list[Translation]:
+        """A translation of each text; ApiError if one is refused, or all are too much."""
+        limits = self.settings
+        if len(texts) > limits.max_texts:
+            raise ApiError(413, f"a request may have {limits.max_texts} texts, not {len(texts)}")
+        size = sum(map(len, texts))
+        if size > limits.max_characters:
+            raise ApiError(
+                413, f"a request may have {limits.max_characters:,} characters, not {size:,}"
+            )
+        pools = [self.catalogue.pool(wish.source, wish.target) for wish in wishes]
+        rows = zip(texts, wishes, pools, strict=True)
+        plans = [Plan(text, wish, pool.facts) for text, wish, pool in rows]
+        found = {}
+        for pool in dict.fromkeys(pools):
+            own = [plan for plan, other in zip(plans, pools, strict=True) if other is pool]
+            answers = iter(await pool.translate([job for plan in own for job in plan.jobs]))
+            for plan in own:
+                found[plan] = plan.translation([next(answers) for _ in plan.jobs])
+                self.texts.labels(pool.name).inc()
+                self.tokens.labels(pool.name).inc(found[plan].tokens)
+        self.characters[user] = self.characters.get(user, 0) + size
+        return [found[plan] for plan in plans]
+
+    def route(self, endpoint: Endpoint) -> Route:
+        """The route of an endpoint: within the limits, and ended if the client goes away."""
+        limit = self.settings.max_file if endpoint.has_file else self.settings.max_body
+
+        async def answer(request):
+            _limit_body(request, limit)
+            try:
+                async with asyncio.timeout(self.settings.timeout):
+                    fields = await read_fields(request, endpoint.fields)
+                    user = request.state.user = self.user_of(request, fields)
+                    return await _unless_gone(request, endpoint.function(request, fields, user))
+            except TimeoutError:
+                message = f"the request took more than {self.settings.timeout:g} s"
+                raise ApiError(504, message) from None
+            finally:
+                await request.close()
+
+        return Route(endpoint.path, answer, methods=[endpoint.method])
+
+
+def create_app(service: Service) -> Starlette:
+    """The application of a service."""
+    endpoints = [
+        Endpoint("GET", "/health", _health, "Says that the server runs.", Fields),
+        Endpoint("GET", "/ready", service.ready, "Says whether models answer.", Fields),
+        Endpoint("GET", "/metrics", service.metrics, "Counts and times, for Prometheus."),
+    ]
+    description = JSONResponse(openapi(endpoints))
+
+    async def describe(request, *_):
+        return description
+
+    endpoints.append(Endpoint("GET", "/openapi.json", describe, "This description."))
+    middleware = [Middleware(_Watch, service)]
+    if service.settings.cors:
+        middleware.append(
+            Middleware(
+                CORSMiddleware,
+                allow_origins=list(service.settings.cors),
+                allow_methods=["*"],
+                allow_headers=["*"],
+            )
+        )
+    handlers = {kind: _failed for kind in (ApiError, QueueFullError, HTTPException, Exception)}
+    return Starlette(
+        routes=[*map(service.route, endpoints)],
+        middleware=middleware,
+        exception_handlers=handlers,
+    )
+
+
+async def _health(request, *_):
+    return JSONResponse({"status": "ok"})
+
+
+def _failed(request, error):
+    """The answer to a request that failed, in the shape of its interface."""
+    status, headers = 500, {}
+    message = "there is an error in the server; its log has more"
+    if isinstance(error, ApiError):
+        status, message, headers = error.status, error.message, error.headers
+    elif isinstance(error, QueueFullError):
+        status, message = 429, str(error)
+        headers = {"Retry-After": str(error.retry_after)}
+    elif isinstance(error, HTTPException):
+        status, message = error.status_code, _MESSAGES.get(error.status_code, error.detail)
+        headers = error.headers or {}
+    name = "message" if request.url.path.startswith("/v2/") else "error"
+    return JSONResponse({name: message}, status, headers)
+
+
+def _limit_body(request, limit):
+    """Has the body of a request refused where it is too large."""
+    receive, size = request.receive, 0
+
+    async def limited():
+        nonlocal size
+        message = await receive()
+        size += len(message.get("body", b""))
+        if size > limit:
+            raise ApiError(413, f"a request may have {limit:,} bytes", {"Connection": "close"})
+        return message
+
+    request._receive = limited
+
+
+async def _unless_gone(request, coroutine):
+    """What a coroutine returns; it is cancelled if the client goes away."""
+    task = asyncio.create_task(coroutine)
+    gone = asyncio.create_task(_gone(request))
+    try:
+        await asyncio.wait({task, gone}, return_when=asyncio.FIRST_COMPLETED)
+        return await task if task.done() else Response(status_code=499)  # For the log alone.
+    finally:
+        task.cancel()
+        gone.cancel()
+
+
+async def _gone(request):
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
+
+
+class _Watch:
+    """Counts and logs requests, without their texts; refuses them while the server ends."""
+
+    def __init__(self, app: ASGIApp, service: Service):
+        self._app, self._service = app, service
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        service, start, status = self._service, time.monotonic(), 500
+
+        async def sent(message: Message):
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+            await send(message)
+
+        service.running += 1
+        try:
+            if service.is_ending and scope["path"] not in ("/health", "/ready"):
+                name = "message" if scope["path"].startswith("/v2/") else "error"
+                refusal = JSONResponse({name: "the server ends"}, 503, {"Connection": "close"})
+                await refusal(scope, receive, sent)
+            else:
+                await self._app(scope, receive, sent)
+        finally:
+            service.running -= 1
+            seconds = time.monotonic() - start
+            route = getattr(scope.get("route"), "path", "")
+            service.requests.labels(route, status).inc()
+            service.latency.labels(route).observe(seconds)
+            values = {
+                "method": scope["method"],
+                "path": route or "unknown",
+                "status": status,
+                "ms": round(1000 * seconds, 1),
+                "user": scope.get("state", {}).get("user", ""),
+            }
+            _log.info("request", extra=values)

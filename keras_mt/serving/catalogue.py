@@ -1,0 +1,126 @@
+"""The models of a server, by their languages; and the language of a text."""
+
+import functools
+from collections.abc import Iterable, Sequence
+
+import langcodes
+
+from keras_mt.extras import require
+from keras_mt.serving.errors import ApiError
+from keras_mt.serving.pool import Pool
+
+
+class Catalogue:
+    """The models of a server.
+
+    Args:
+        pools: A ready `Pool` for each model. For a pair of several, the first one counts.
+    """
+
+    def __init__(self, pools: Sequence[Pool]):
+        self.pools = list(pools)
+        self._targets: dict[str, dict[str, Pool]] = {}  # By source, and by target.
+        for pool in self.pools:
+            for source, target in _pairs(pool):
+                self._targets.setdefault(source, {}).setdefault(target, pool)
+
+    @property
+    def sources(self) -> list[str]:
+        """The codes of all languages that texts may have."""
+        return list(self._targets)
+
+    @property
+    def targets(self) -> list[str]:
+        """The codes of all languages that translations may have."""
+        return list(dict.fromkeys(code for own in self._targets.values() for code in own))
+
+    def targets_of(self, source: str) -> list[str]:
+        """The codes of the languages that texts of one language are translated to."""
+        return list(self._targets[source])
+
+    def sources_of(self, target: str) -> list[str]:
+        """The codes of the languages that are translated to one."""
+        return [source for source, own in self._targets.items() if target in own]
+
+    def source(self, code: str) -> str:
+        """The model's code of a source language that somebody names."""
+        return self._named("source", code, self.sources)
+
+    def target(self, code: str) -> str:
+        """The model's code of a target language that somebody names."""
+        return self._named("target", code, self.targets)
+
+    def _named(self, side, code, known):
+        if found := _closest(code, tuple(known)):
+            return found
+        raise ApiError(
+            400, f"the {side} language {code!r} is not supported: it may be {', '.join(known)}"
+        )
+
+    def pool(self, source: str, target: str) -> Pool:
+        """The model that translates between two languages."""
+        if pool := self._targets.get(source, {}).get(target):
+            return pool
+        pairs = (f"{code}-{other}" for code, own in self._targets.items() for other in own)
+        raise ApiError(
+            400, f"there is no model for {source}-{target}: there are {', '.join(pairs)}"
+        )
+
+    def detect(self, text: str, codes: Sequence[str] | None = None) -> list[tuple[str, float]]:
+        """The languages that a text may have, of `codes` or of all, with their probabilities.
+
+        The most probable is first. Where there is one alone, it is that.
+        """
+        codes = codes or self.sources
+        if len(codes) == 1:
+            return [(codes[0], 1.0)]
+        known = _by_identifier(tuple(codes))
+        if not known:
+            raise ApiError(400, f"name the source language, one of {', '.join(codes)}")
+        found = [(known[name], float(p)) for name, p in _identifier(tuple(known)).rank(text)]
+        return [(code, probability) for code, probability in found]
+
+
+def name_of(code: str) -> str:
+    """The English name of a language."""
+    return langcodes.Language.get(code).display_name()
+
+
+def _pairs(pool) -> Iterable[tuple[str, str]]:
+    if pool.facts.pairs is not None:
+        return pool.facts.pairs
+    languages = pool.facts.languages
+    return ((a, b) for a in languages for b in languages if a != b)
+
+
+@functools.lru_cache(maxsize=1024)
+def _closest(code, known):
+    """The known code for a language, such as `en` for `EN-US`, or `eng_Latn` for `en`; or None."""
+    for each in known:
+        if each.casefold() == code.casefold():
+            return each
+    if not langcodes.tag_is_valid(code):
+        return None
+    # Up to 9: regions and scripts that a reader has no trouble with.
+    found, _ = langcodes.closest_match(code, list(known), max_distance=9)
+    return None if found == "und" else found
+
+
+@functools.cache
+def _by_identifier(codes):
+    """The model's codes by those of the identifier, which has not all of them."""
+    langid = require("py3langid.langid", "serve", "To find the language of a text")
+    names = {name for name, _ in _identifier(None, langid).rank("a")}
+    bases = {code: langcodes.Language.get(code).language for code in codes}
+    bases |= {code: "no" for code, base in bases.items() if base == "nb"}
+    return {base: code for code, base in reversed(bases.items()) if base in names}
+
+
+@functools.cache
+def _identifier(names, langid=None):
+    from py3langid.langid import MODEL_FILE, LanguageIdentifier
+
+    identifier = LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
+    if names:
+        identifier.set_languages(list(names))
+    return identifier

@@ -1,0 +1,103 @@
+"""The glossaries of a server: those that it began with, and those that clients make."""
+
+import dataclasses
+import datetime
+import json
+import uuid
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from keras_mt.errors import InputError
+from keras_mt.files import atomic_write
+from keras_mt.serving.errors import ApiError
+from keras_mt.text.glossary import Glossary
+
+
+@dataclasses.dataclass(frozen=True)
+class StoredGlossary:
+    """A glossary of a server.
+
+    Attributes:
+        id: What clients name it by.
+        name: What people call it.
+        source, target: The codes of its languages; "" for those of all models.
+        terms: Its terms, as `keras_mt.Glossary` takes them.
+        user: The name of who made it; None for one that is everyone's.
+        created: When it was made, in ISO 8601.
+    """
+
+    id: str
+    name: str
+    source: str
+    target: str
+    terms: Sequence[Any]
+    user: str | None = None
+    created: str = dataclasses.field(
+        default_factory=lambda: datetime.datetime.now(datetime.UTC).isoformat()
+    )
+
+
+class Glossaries:
+    """Glossaries by their ids.
+
+    Args:
+        files: Files of glossaries by their names.
+        folder: Where those of clients are kept; None to keep none.
+        maximum: The maximum number of these.
+    """
+
+    def __init__(
+        self, files: Mapping[str, str] = {}, folder: Path | None = None, maximum: int = 1000
+    ):
+        self._folder, self._maximum = folder, maximum
+        self._all: dict[str, StoredGlossary] = {}
+        for name, file in files.items():
+            self._all[name] = StoredGlossary(name, name, "", "", list(Glossary.load(file)))
+        for path in sorted(folder.glob("*.json")) if folder else ():
+            try:
+                self._all[path.stem] = StoredGlossary(**json.loads(path.read_text("utf-8")))
+            except (ValueError, TypeError) as error:
+                raise InputError(
+                    f"{path} is damaged: put it back or remove it. ({error})"
+                ) from None
+
+    def terms(self, id: str) -> Sequence[Any]:
+        """The terms of a glossary; none of one that was removed meanwhile."""
+        return self._all[id].terms if id in self._all else ()
+
+    def of(self, user: str) -> list[StoredGlossary]:
+        """The glossaries that a user may use."""
+        return [each for each in self._all.values() if each.user in (user, None)]
+
+    def find(self, id: str, user: str) -> StoredGlossary:
+        """A glossary that a user may use; ApiError if there is none."""
+        found = self._all.get(id)
+        if found is None or found.user not in (user, None):
+            raise ApiError(404, f"there is no glossary {id!r}")
+        return found
+
+    def add(
+        self, name: str, source: str, target: str, terms: Sequence[Any], user: str
+    ) -> StoredGlossary:
+        """Makes a glossary; ApiError if a term is wrong, or there are too many."""
+        if len(self._all) >= self._maximum:
+            raise ApiError(456, f"there are {self._maximum} glossaries, the most that may be")
+        try:
+            terms = [list(term)[:2] for term in Glossary(terms)]
+        except ValueError as error:
+            raise ApiError(400, f"entries: {error}") from None
+        made = StoredGlossary(str(uuid.uuid4()), name, source, target, terms, user)
+        if self._folder:
+            with atomic_write(self._folder / f"{made.id}.json") as temporary:
+                temporary.write_text(json.dumps(dataclasses.asdict(made)), encoding="utf-8")
+        self._all[made.id] = made
+        return made
+
+    def remove(self, id: str, user: str) -> None:
+        """Removes a glossary that a user has made."""
+        if self.find(id, user).user is None:
+            raise ApiError(403, f"the glossary {id!r} is the server's own")
+        del self._all[id]
+        if self._folder:
+            (self._folder / f"{id}.json").unlink(missing_ok=True)

@@ -1,0 +1,193 @@
+"""The worker processes of a model, and the texts that wait for them."""
+
+import asyncio
+import contextlib
+import dataclasses
+import logging
+import multiprocessing
+import os
+import signal
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from pathlib import Path
+from typing import Any
+
+from keras_mt.serving.messages import Answer, Facts, Job
+from keras_mt.serving.queue import FairQueue, Turn
+from keras_mt.serving.worker import translate
+from keras_mt_command import load_worker
+
+_log = logging.getLogger("keras_mt.serving")
+_TRIES = 3  # The workers that a text may take with it.
+_HEARTBEAT = 1.0  # Seconds after which a worker that has nothing to do is looked after.
+_LONGEST_PAUSE = 30  # Seconds between two workers that cannot start.
+
+
+class QueueFullError(Exception):
+    """More texts wait than may; `retry_after` is the number of seconds until there is room."""
+
+    def __init__(self, retry_after: int):
+        super().__init__(f"too many texts are waiting: try again in {retry_after} s")
+        self.retry_after = retry_after
+
+
+@dataclasses.dataclass(eq=False)
+class _Task:
+    """A job and its answer to come."""
+
+    job: Job
+    answer: asyncio.Future[Answer]
+    tries: int = 0
+
+
+class Pool:
+    """Translates with one model, in processes of its own.
+
+    Args:
+        model: The folder of a run or an export.
+        terms: Function from the id of a glossary to its terms.
+        workers: The number of worker processes.
+        max_waiting: The number of waiting texts from which on new ones are refused.
+        patience: The seconds after which a batch without an answer ends its worker.
+    """
+
+    def __init__(
+        self,
+        model: str | os.PathLike,
+        terms: Callable[[str], Sequence[Any]],
+        workers: int = 1,
+        max_waiting: int = 10_000,
+        patience: float = 120,
+    ):
+        path = Path(model).resolve()
+        self.name = (path.parent if path.name.isdigit() else path).name
+        self.facts: Facts | None = None
+        self.queue = FairQueue()
+        self.deaths = 0
+        self._path, self._terms, self._patience = path, terms, patience
+        self._workers, self._max_waiting = workers, max_waiting
+        self._ready, self._has_texts = 0, asyncio.Condition()
+        self._running: list[asyncio.Task] = []
+        self._seconds = 0.1  # Between two answers, a moving average.
+
+    @property
+    def is_ready(self) -> bool:
+        """True while a worker is ready."""
+        return self._ready > 0
+
+    async def start(self) -> None:
+        """Starts the workers; raises what keeps the first one from loading the model."""
+        executor = await self._started()
+        executors = [executor] + [None] * (self._workers - 1)
+        self._running = [asyncio.create_task(self._work(executor)) for executor in executors]
+
+    async def stop(self) -> None:
+        """Ends the workers, whatever they do."""
+        for task in self._running:
+            task.cancel()
+        await asyncio.gather(*self._running, return_exceptions=True)
+
+    async def translate(self, jobs: Sequence[Job], waits: bool = False) -> list[Answer]:
+        """An answer for each job; a caller that is cancelled gives up its places.
+
+        Raises QueueFullError if too many texts wait; a caller that `waits` comes later instead.
+        """
+        while len(self.queue) >= self._max_waiting:
+            if not waits:
+                raise QueueFullError(1 + int(len(self.queue) * self._seconds))
+            await asyncio.sleep(0.1)
+        turn, loop = Turn(), asyncio.get_running_loop()
+        tasks = [_Task(job, loop.create_future()) for job in jobs]
+        await self._add(tasks, turn)
+        try:
+            return await asyncio.gather(*(task.answer for task in tasks))
+        finally:
+            for task in tasks:
+                self.queue.remove(task)
+
+    async def _add(self, tasks, turn):
+        for task in tasks:
+            self.queue.add(task, len(task.job.text), turn, task.job.detailed)
+        async with self._has_texts:
+            self._has_texts.notify_all()
+
+    async def _started(self):
+        """A process that is ready."""
+        context = multiprocessing.get_context("spawn")
+        executor = ProcessPoolExecutor(1, context)
+        call = executor.submit(load_worker, str(self._path))
+        try:
+            self.facts = await asyncio.wrap_future(call)
+        except BaseException:
+            executor.shutdown(wait=False)
+            raise
+        return executor
+
+    async def _work(self, executor):
+        """Gives batches to a worker, and to the next one if it dies."""
+        pause = 1
+        while True:
+            try:
+                executor = executor or await self._started()
+                pause = 1
+                await self._feed(executor, self.facts.pid)
+            except BrokenProcessPool:
+                self.deaths += 1
+                _log.error("a worker died and is replaced", extra={"model": self.name})
+            except Exception as error:
+                _log.error("no worker can start: %s", error, extra={"model": self.name})
+                await asyncio.sleep(pause)
+                pause = min(2 * pause, _LONGEST_PAUSE)
+            executor = None
+
+    async def _feed(self, executor, pid):
+        """Gives batches to a worker, as long as it lives."""
+        known, tasks = set(), []
+        self._ready += 1
+        try:
+            while True:
+                try:
+                    async with asyncio.timeout(_HEARTBEAT), self._has_texts:
+                        await self._has_texts.wait_for(lambda: len(self.queue))
+                except TimeoutError:
+                    await asyncio.wrap_future(executor.submit(os.getpid))  # If it lives.
+                if not (tasks := self.queue.take(self.facts.batch)):
+                    continue
+                keys = {task.job.glossary for task in tasks} - {None} - known
+                known |= keys
+                terms = {key: self._terms(key) for key in keys}
+                start, jobs = time.monotonic(), [task.job for task in tasks]
+                call = executor.submit(translate, jobs, terms)
+                timer = asyncio.get_running_loop().call_later(self._patience, _kill, pid)
+                try:
+                    answers = await asyncio.wrap_future(call)
+                finally:
+                    timer.cancel()
+                seconds = (time.monotonic() - start) / len(tasks) / self._workers
+                self._seconds += 0.1 * (seconds - self._seconds)
+                for task, answer in zip(tasks, answers, strict=True):
+                    if not task.answer.done():
+                        task.answer.set_result(answer)
+                tasks = []
+        finally:
+            self._ready -= 1
+            _kill(pid)
+            executor.shutdown(wait=False)
+            await self._take_back(tasks)
+
+    async def _take_back(self, tasks):
+        """Has what a worker that died had translated by others, but for what ended several."""
+        for task in tasks:
+            task.tries += 1
+            if task.tries == _TRIES and not task.answer.done():
+                task.answer.set_result(Answer(failure="its workers died"))
+        waiting = [task for task in tasks if not task.answer.done()]
+        for task in waiting:
+            await self._add([task], Turn())
+
+
+def _kill(pid):
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGKILL)

@@ -1,0 +1,166 @@
+"""Texts of requests, cut into what models translate, and put together again."""
+
+import dataclasses
+import itertools
+import re
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from keras_mt.documents.html import HtmlDocument
+from keras_mt.errors import InputError
+from keras_mt.serving.errors import ApiError
+from keras_mt.serving.messages import Answer, Job
+from keras_mt.text.markup import BLOCKS, HtmlFragment, Tokens
+from keras_mt.text.plain import split_sentences
+
+_BREAKS = re.compile(r"(\r\n|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029])")
+_BOM = b"\xef\xbb\xbf"  # A page in UTF-8, whatever its text says.
+
+
+@dataclasses.dataclass(frozen=True)
+class Wish:
+    """How a text is to be translated.
+
+    Attributes:
+        source, target: Codes of languages that the catalogue has.
+        glossary: The key of a glossary, or None.
+        html: Whether the text is HTML, a page or a part of one.
+        split: "1" for sentences and lines, "nonewlines" for sentences that lines may cross, "0" for
+            lines alone, as in the API of DeepL.
+        detailed: Whether confidence, warnings and links are wanted.
+    """
+
+    source: str
+    target: str
+    glossary: str | None = None
+    html: bool = False
+    split: str = "1"
+    detailed: bool = False
+
+
+class Translation(NamedTuple):
+    """A translation of a text.
+
+    Attributes:
+        text: The translation.
+        alternatives: Others, the best first.
+        links: Places that belong together: `(start, end, start, end)`, in characters of the text
+            and of the translation.
+        warnings: `(start, end, warning)` of parts of the translation.
+        tokens: The tokens of the translation, as far as the model says.
+    """
+
+    text: str
+    alternatives: list[str]
+    links: list[tuple[int, int, int, int]]
+    warnings: list[tuple[int, int, str]]
+    tokens: int
+
+
+class Plan:
+    """A text as jobs for a model.
+
+    Raises ApiError if the model cannot do what is wished.
+    """
+
+    def __init__(self, text: str, wish: Wish, facts) -> None:
+        self._html = _page(text) if wish.html else None
+        if wish.html:
+            parts = self._html.texts
+            if not facts.supports_alignment and any(part.elements for part in parts):
+                raise ApiError(400, "this model has no attention to place the elements of HTML by")
+            self._gaps = []
+        else:
+            self._gaps, parts = _parts(text, wish.split, facts.split_sentences)
+        if wish.glossary is not None and not facts.supports_terms:
+            raise ApiError(400, "this model takes no glossary: it has no attention and no scores")
+        languages = (wish.source, wish.target) if facts.languages else (None, None)
+        detailed = wish.detailed and not wish.html
+        self.jobs = [Job(part, *languages, wish.glossary, detailed) for part in parts]
+
+    def translation(self, answers: Sequence[Answer]) -> Translation:
+        """The translation of the text; ApiError if a part of it has none."""
+        for job, answer in zip(self.jobs, answers, strict=True):
+            if answer.failure:
+                raise ApiError(500, f"a text could not be translated: {answer.failure}")
+            if answer.hypotheses is None:
+                raise ApiError(400, f"{job.text[:60]!r} is refused: {answer.refusal}")
+        found = [answer.hypotheses for answer in answers]
+        texts = []
+        for k in range(max(map(len, found), default=1)):
+            every = [own[min(k, len(own) - 1)].text for own in found]
+            texts.append(self._joined(every))
+        tokens = sum(answer.tokens or 0 for answer in answers)
+        best, *others = dict.fromkeys(texts)
+        return Translation(best, others, *self._details(answers), tokens)
+
+    def _joined(self, texts):
+        if self._html:
+            return self._html.written(texts)
+        pairs = itertools.zip_longest(self._gaps, texts, fillvalue="")
+        return "".join(itertools.chain.from_iterable(pairs))
+
+    def _details(self, answers):
+        """The links and warnings of all parts, by their places in the whole."""
+        links, warnings, starts = [], [], [0, 0]
+        for gap, job, answer in zip(self._gaps, self.jobs, answers, strict=False):
+            best = answer.hypotheses[0]
+            starts = [start + len(gap) for start in starts]
+            words = [
+                [(start + m.start(), start + m.end()) for m in re.finditer(r"\S+", text)]
+                for start, text in zip(starts, (job.text, best.text), strict=True)
+            ]
+            links += [(*words[0][i], *words[1][j]) for i, j in answer.links]
+            end = starts[1] + len(best.text)
+            warnings += [(starts[1], end, warning) for warning in best.warnings]
+            starts = [starts[0] + len(job.text), end]
+        return links, warnings
+
+
+def _parts(text, split, by_sentence):
+    """The white space before each sentence or line and behind the last one; and these."""
+    if split == "nonewlines":
+        text = _BREAKS.sub(" ", text)
+    gaps, parts, gap = [], [], ""
+    for line in _BREAKS.split(text):
+        if not line.strip():
+            gap += line
+            continue
+        end = line[len(line.rstrip()) :]
+        sentences, befores = split_sentences(line.rstrip(), by_sentence and split != "0")
+        for before, sentence in zip(befores, sentences, strict=True):
+            gaps.append(gap + before)
+            parts.append(sentence)
+            gap = ""
+        gap = end
+    return [*gaps, gap], parts
+
+
+class _Fragment:
+    """HTML that is one text with inline elements."""
+
+    def __init__(self, source) -> None:
+        self._html = HtmlFragment(source)
+        self.texts = [self._html.fragment]
+
+    def written(self, translations):
+        return self._html.written(translations[0])
+
+
+class _Page:
+    """HTML with blocks, each of which is a text."""
+
+    def __init__(self, source) -> None:
+        self._document = HtmlDocument(_BOM + source.encode())
+        self.texts = [unit.text for unit in self._document.units]
+
+    def written(self, translations):
+        return self._document.write(translations)[len(_BOM) :].decode()
+
+
+def _page(text):
+    has_blocks = any(token.name in BLOCKS for token in Tokens(text))
+    try:
+        return _Page(text) if has_blocks else _Fragment(text)
+    except InputError as error:
+        raise ApiError(400, str(error)) from None

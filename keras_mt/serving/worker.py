@@ -1,0 +1,75 @@
+"""What a worker process of a server does: it loads a model, and translates batches."""
+
+import logging
+import multiprocessing
+import os
+import signal
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from keras_mt.errors import InputError
+from keras_mt.serving.messages import Answer, Facts, Job
+from keras_mt.text.glossary import Glossary
+from keras_mt.translation.interface import LANGUAGES, BaseTranslator
+
+_model: list[BaseTranslator] = []  # That of this process.
+_glossaries: dict[str, Glossary] = {}
+
+
+def start(translator: BaseTranslator, batch: int) -> Facts:
+    """Makes this process a worker, which takes so many texts at once; returns its facts."""
+    _model.append(translator)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the server's, which ends this.
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    card = translator.card
+    pairs = [tuple(pair.split("-", 1)) for pair in card.get("pairs") or ()] or None
+    return Facts(
+        os.getpid(),
+        pairs if translator.languages else [(card.get("source"), card.get("target"))],
+        list(translator.languages),
+        translator.supports_alignment,
+        translator.supports_alignment or translator.supports_scores,
+        translator.supports_confidence,
+        translator.options.split_sentences,
+        batch,
+    )
+
+
+def translate(jobs: Sequence[Job], glossaries: Mapping[str, Any]) -> list[Answer]:
+    """An answer for each job, all or none of which are detailed.
+
+    One that fails takes no other with it. The worker remembers glossaries, terms by their keys.
+    """
+    _glossaries.update({key: Glossary(terms) for key, terms in glossaries.items()})
+    try:
+        return list(_translated(*_model, jobs))
+    except Exception as error:
+        if len(jobs) > 1:
+            return [answer for job in jobs for answer in translate([job], {})]
+        if isinstance(error, InputError):
+            return [Answer(refusal=str(error))]
+        logging.getLogger("keras_mt.serving").exception("a text could not be translated")
+        return [Answer(failure=type(error).__name__)]
+
+
+def _translated(translator, jobs) -> Iterator[Answer]:
+    texts, *languages, terms, detailed = map(list, zip(*jobs, strict=True))
+    columns = dict(zip(LANGUAGES, languages, strict=True)) if translator.languages else {}
+    found = translator.hypotheses(
+        texts,
+        glossary=[_glossaries.get(key) for key in terms],
+        confidence=detailed[0] and translator.supports_confidence,
+        **columns,
+    )
+    links = [None] * len(texts)
+    if detailed[0] and translator.supports_alignment:
+        links = translator.align_words(texts, [x[0].text if x else "" for x in found], **columns)
+    for i, (hypotheses, own) in enumerate(zip(found, links, strict=True)):
+        pairs = () if own is None else tuple(map(tuple, own.tolist()))
+        yield Answer(hypotheses, pairs, 0, found.refusals.get(i, ""))
+
+
+def _end_with_parent():
+    multiprocessing.parent_process().join()
+    os._exit(1)
