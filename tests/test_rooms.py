@@ -32,7 +32,7 @@ def rooms(path):
     inside = {n for f in ast.walk(tree) if isinstance(f, ast.FunctionDef) for n in ast.walk(f)}
     found = set()
     for node in ast.walk(tree):
-        if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("keras_mt"):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "keras_mt":
             names = [f"{node.module}.{alias.name}".split(".")[1] for alias in node.names]
         elif isinstance(node, ast.Import):
             names = [a.name.split(".")[1] for a in node.names if a.name.startswith("keras_mt.")]

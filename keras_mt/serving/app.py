@@ -23,7 +23,8 @@ from keras_mt.serving.catalogue import Catalogue
 from keras_mt.serving.errors import ApiError
 from keras_mt.serving.fields import Endpoint, Fields, KeyFields, openapi, read_fields
 from keras_mt.serving.glossaries import Glossaries
-from keras_mt.serving.pool import QueueFullError
+from keras_mt.serving.messages import Answer
+from keras_mt.serving.pool import Pool, QueueFullError
 from keras_mt.serving.texts import Plan, Translation, Wish
 
 _log = logging.getLogger("keras_mt.serving")
@@ -127,13 +128,20 @@ class Service:
         found = {}
         for pool in dict.fromkeys(pools):
             own = [plan for plan, other in zip(plans, pools, strict=True) if other is pool]
-            answers = iter(await pool.translate([job for plan in own for job in plan.jobs]))
-            for plan in own:
-                found[plan] = plan.translation([next(answers) for _ in plan.jobs])
-                self.texts.labels(pool.name).inc()
-                self.tokens.labels(pool.name).inc(found[plan].tokens)
+            found |= zip(own, await self.answers(user, pool, own), strict=True)
+        return [plan.translation(found[plan]) for plan in plans]
+
+    async def answers(
+        self, user: str, pool: Pool, plans: Sequence[Plan], waits: bool = False
+    ) -> list[list[Answer]]:
+        """The answers to the jobs of each plan, which are counted; `waits` as in `Pool`."""
+        answers = iter(await pool.translate([job for plan in plans for job in plan.jobs], waits))
+        found = [[next(answers) for _ in plan.jobs] for plan in plans]
+        self.texts.labels(pool.name).inc(len(plans))
+        self.tokens.labels(pool.name).inc(sum(each.tokens for own in found for each in own))
+        size = sum(plan.characters for plan in plans)
         self.characters[user] = self.characters.get(user, 0) + size
-        return [found[plan] for plan in plans]
+        return found
 
     def route(self, endpoint: Endpoint) -> Route:
         """The route of an endpoint: within the limits, and ended if the client goes away."""

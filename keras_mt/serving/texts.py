@@ -47,25 +47,29 @@ class Translation(NamedTuple):
         links: Places that belong together: `(start, end, start, end)`, in characters of the text
             and of the translation.
         warnings: `(start, end, warning)` of parts of the translation.
-        tokens: The tokens of the translation, as far as the model says.
     """
 
     text: str
     alternatives: list[str]
     links: list[tuple[int, int, int, int]]
     warnings: list[tuple[int, int, str]]
-    tokens: int
 
 
 class Plan:
-    """A text as jobs for a model.
+    """A text, which may be a `Fragment`, as jobs for a model.
 
     Raises ApiError if the model cannot do what is wished.
+
+    Attributes:
+        characters: The number of characters of the text.
+        jobs: The jobs.
     """
 
     def __init__(self, text: str, wish: Wish, facts) -> None:
-        self._html = _page(text) if wish.html else None
-        if wish.html:
+        self.characters = len(text)
+        is_fragment = bool(getattr(text, "elements", ()))
+        self._html = _Fragment(text) if is_fragment else _page(text) if wish.html else None
+        if self._html:
             parts = self._html.texts
             if not facts.supports_alignment and any(part.elements for part in parts):
                 raise ApiError(400, "this model has no attention to place the elements of HTML by")
@@ -90,9 +94,8 @@ class Plan:
         for k in range(max(map(len, found), default=1)):
             every = [own[min(k, len(own) - 1)].text for own in found]
             texts.append(self._joined(every))
-        tokens = sum(answer.tokens or 0 for answer in answers)
         best, *others = dict.fromkeys(texts)
-        return Translation(best, others, *self._details(answers), tokens)
+        return Translation(best, others, *self._details(answers))
 
     def _joined(self, texts):
         if self._html:
@@ -137,14 +140,13 @@ def _parts(text, split, by_sentence):
 
 
 class _Fragment:
-    """HTML that is one text with inline elements."""
+    """One text with inline elements."""
 
-    def __init__(self, source) -> None:
-        self._html = HtmlFragment(source)
-        self.texts = [self._html.fragment]
+    def __init__(self, fragment, write=lambda translation: translation) -> None:
+        self.texts, self._write = [fragment], write
 
     def written(self, translations):
-        return self._html.written(translations[0])
+        return self._write(translations[0])
 
 
 class _Page:
@@ -161,6 +163,9 @@ class _Page:
 def _page(text):
     has_blocks = any(token.name in BLOCKS for token in Tokens(text))
     try:
-        return _Page(text) if has_blocks else _Fragment(text)
+        if has_blocks:
+            return _Page(text)
+        html = HtmlFragment(text)
+        return _Fragment(html.fragment, html.written)
     except InputError as error:
         raise ApiError(400, str(error)) from None

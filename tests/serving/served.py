@@ -1,5 +1,6 @@
 """A server of `keras-mt serve`, as a user starts it, and others without processes."""
 
+import asyncio
 import contextlib
 import os
 import re
@@ -9,6 +10,10 @@ import sys
 import threading
 
 from conftest import ROOT
+
+from keras_mt.serving.messages import Answer, Facts
+from keras_mt.text.fragment import Fragment
+from keras_mt.translation.results import Hypothesis
 
 MODEL = ROOT / "saved_models" / "multi30k_en_de_litert"
 KEY = "a-key"
@@ -50,3 +55,31 @@ def serving(*arguments):
     finally:
         served.process.kill()
         served.process.wait()
+
+
+class Capitals:
+    """A model without a process, whose translations are in capitals; it refuses "refuse this"."""
+
+    deaths, is_ready, queue = 0, True, ()
+
+    def __init__(self, source="en", target="de", seconds=0, error=None):
+        self.name, self._seconds, self._error = f"{source}-{target}", seconds, error
+        self.facts = Facts(0, [(source, target)], [], True, True, True, True, 8)
+        self.running, self.calls = 0, []
+
+    async def translate(self, jobs, waits=False):
+        if self._error:
+            raise self._error
+        self.calls.append(jobs)
+        self.running += 1
+        try:
+            await asyncio.sleep(self._seconds)
+            return [*map(self._answer, jobs)]
+        finally:
+            self.running -= 1
+
+    def _answer(self, job):
+        if job.text == "refuse this":
+            return Answer(refusal="it is refused")
+        text = Fragment(job.text.upper(), getattr(job.text, "elements", ()))
+        return Answer([Hypothesis(text, 0.0)], tokens=1)

@@ -1,0 +1,171 @@
+"""Files of clients: translated in threads, fetched once, and deleted."""
+
+import asyncio
+import concurrent.futures
+import dataclasses
+import functools
+import hmac
+import itertools
+import logging
+import secrets
+import shutil
+from pathlib import Path
+from typing import Any
+
+from starlette.datastructures import UploadFile
+
+from keras_mt.documents import translate_files
+from keras_mt.documents.registry import FORMATS
+from keras_mt.errors import InputError
+from keras_mt.serving.errors import ApiError
+from keras_mt.serving.texts import Plan, Wish
+
+_log = logging.getLogger("keras_mt.serving")
+SUFFIXES = tuple(itertools.chain.from_iterable(FORMATS.values()))
+_MOST = 100  # The files that a user may have here.
+_KEPT = 3600  # Seconds until a translation that nobody fetches is deleted.
+_PART = 100  # The texts of a file that wait for workers at once.
+_READ = 5000  # The characters that the language of a file is found by.
+
+
+@dataclasses.dataclass(eq=False)
+class File:
+    """A file that is being translated, or was.
+
+    Attributes:
+        user: The name of who sent it.
+        folder: A folder of its own.
+        suffix: That of its name, which tells its format.
+        source: The code of its language; "" until that is known.
+        id, key: What clients name it by, and what only its sender knows.
+        characters: The number of characters that were translated.
+        task: Its translation, which ends in what became of its texts: how many they are, and how
+            many were `refused`; or in an ApiError. If it is cancelled, so is the translation.
+    """
+
+    user: str
+    folder: Path
+    suffix: str
+    source: str
+    id: str
+    key: str = dataclasses.field(default_factory=lambda: secrets.token_hex(32).upper())
+    characters: int = 0
+    task: asyncio.Task[dict[str, Any]] | None = None
+    call: concurrent.futures.Future | None = None  # The texts that it waits for.
+
+
+class Files:
+    """Translates files, each in a private folder of its own, by the models of a `Service`."""
+
+    def __init__(self, service) -> None:
+        self._service = service
+        self._all: dict[str, File] = {}
+
+    async def begin(self, upload: Any, wish: Wish, user: str, name: str | None = None) -> File:
+        """Begins to translate an upload; ApiError says what is wrong with it.
+
+        The source of the wish may be "": the language that the texts seem to have. A name counts
+        before that of the upload.
+        """
+        suffix = Path(name or getattr(upload, "filename", None) or "").suffix.lower()
+        if not isinstance(upload, UploadFile) or suffix not in SUFFIXES:
+            raise ApiError(400, f"file: a file with a name in {', '.join(SUFFIXES)} is needed")
+        if wish.source:
+            self._service.catalogue.pool(wish.source, wish.target)
+        data, id = await upload.read(), secrets.token_hex(16).upper()
+        if sum(file.user == user for file in self._all.values()) >= _MOST:
+            message = f"there are {_MOST} files: fetch those that are done"
+            raise ApiError(429, message, {"Retry-After": "10"})
+        file = File(user, self._service.settings.folder / id, suffix, wish.source, id)
+        file.folder.mkdir(0o700)
+        (file.folder / f"file{suffix}").write_bytes(data)
+        file.task = asyncio.create_task(self._run(file, wish))
+        file.task.add_done_callback(functools.partial(self._keep, file))
+        self._all[id] = file
+        return file
+
+    def find(self, id: str, key: str) -> File:
+        """The file of an id and its key; ApiError if there is none, or no longer."""
+        file = self._all.get(id)
+        if file is None or not hmac.compare_digest(file.key.encode(), key.encode()):
+            raise ApiError(404, "there is no such file; one that was fetched is deleted")
+        return file
+
+    def take(self, file: File) -> bytes:
+        """The translation of a file that is done, which is deleted; ApiError if it failed."""
+        file.task.result()
+        data = (file.folder / "translated" / f"file{file.suffix}").read_bytes()
+        self._remove(file)
+        return data
+
+    def _remove(self, file):
+        self._all.pop(file.id, None)
+        shutil.rmtree(file.folder, ignore_errors=True)
+
+    def _keep(self, file, task):
+        """Keeps a file for a while, if its sender has not gone away."""
+        is_gone = task.cancelled()
+        is_gone or task.exception()  # Which asyncio logs if nobody asks for it.
+        asyncio.get_running_loop().call_later(0 if is_gone else _KEPT, self._remove, file)
+
+    async def _run(self, file, wish):
+        try:
+            loop = asyncio.get_running_loop()
+            return await asyncio.to_thread(self._translate, file, wish, loop)
+        finally:
+            if file.call:
+                file.call.cancel()
+
+    def _translate(self, file, wish, loop):
+        """Translates a file in a thread, and removes it; returns what became of its texts."""
+        source = file.folder / f"file{file.suffix}"
+        try:
+            [counts] = translate_files(
+                functools.partial(self._translations, file, wish, loop),
+                [source],
+                file.folder / "translated",
+                {},
+                part_lines=_PART,
+                target_language=wish.target,
+            ).values()
+            if "error" in counts:
+                raise InputError(counts["error"])
+            source.unlink()
+            return counts
+        except BaseException as error:
+            shutil.rmtree(file.folder, ignore_errors=True)
+            if isinstance(error, InputError):
+                raise ApiError(400, str(error).replace(str(source), "the file")) from None
+            if isinstance(error, ApiError) or file.task.cancelling():
+                raise
+            _log.exception("a file could not be translated")
+            raise ApiError(500, "the file could not be translated; the log has more") from None
+
+    def _translations(self, file, wish, loop, texts):
+        """A translation of each text, and why some have none."""
+        catalogue = self._service.catalogue
+        if not file.source:
+            known = catalogue.sources_of(wish.target)
+            file.source = catalogue.detect("\n".join(texts)[:_READ], known)[0][0]
+        wish, pool = (
+            dataclasses.replace(wish, source=file.source),
+            catalogue.pool(file.source, wish.target),
+        )
+        plans = [Plan(text, wish, pool.facts) for text in texts]
+        file.call = asyncio.run_coroutine_threadsafe(self._answers(file, pool, plans), loop)
+        found, reasons = [], {}
+        for i, (plan, answers) in enumerate(zip(plans, file.call.result(), strict=True)):
+            try:
+                found.append(plan.translation(answers).text)
+            except ApiError as error:
+                if error.status != 400:
+                    raise
+                found.append(None)
+                reasons[i] = error.message
+        return found, reasons
+
+    async def _answers(self, file, pool, plans):
+        if file.task.cancelling():
+            raise asyncio.CancelledError
+        file.characters += sum(plan.characters for plan in plans)
+        return await self._service.answers(file.user, pool, plans, waits=True)
