@@ -16,8 +16,8 @@ which no peer has. nllb-b1: NLLB's shape (12 + 12, 1,024 wide, 256,206 pieces); 
 runs only if it is named. All but that have a second turn with a shortlist, whose tokens are drawn
 by Zipf's law. --quick: two rounds, one single-threaded caller for each core.
 
-Each system is PEER-PRECISION, in each precision that it has on this processor; bfloat16_frozen is
-an export with `freeze`, and litert_int8 one for LiteRT, run without TensorFlow and Keras. Each is
+Each system is PEER-PRECISION, in each precision that it has on this processor; litert_int8 is an
+export for LiteRT, run without TensorFlow and Keras. Each is
 tried on one thread, on all, and with one single-threaded caller for each core; LiteRT has one
 thread for each of the batches that a translator runs side by side. The systems then take turns for
 N rounds, each in the best of the three layouts, which `threads` names. On a processor with AMX all
@@ -72,7 +72,7 @@ WORKLOADS = {
 BY_HAND = "nllb-b1"
 # By peer: the package it needs, its precisions, and the workloads that it runs; None means all.
 PEERS = {
-    "keras_mt": ("keras_mt", ("float32", "bfloat16", "bfloat16_frozen", "litert_int8"), None),
+    "keras_mt": ("keras_mt", ("float32", "bfloat16", "litert_int8"), None),
     "ctranslate2": ("ctranslate2", None, None),
     "transformers": ("transformers", ("float32", "bfloat16"), ("base-b32", "base-b1")),
     "kerashub": ("keras_hub", ("float32", "mixed_bfloat16"), ("base-b32", "base-b1")),
@@ -251,8 +251,6 @@ def write(folder, suffix, model, tokenizer, **options):
     default = {"signatures": ["serving_default"]}
     translator.export(folder / f"float32{suffix}", **default)
     translator.export(folder / f"bfloat16{suffix}", dtype="bfloat16", **default)
-    frozen = folder / f"bfloat16_frozen{suffix}"
-    translator.export(frozen, dtype="bfloat16", freeze=True, **default)
     if harness.installed("ai-edge-litert"):
         keras_mt.convert.export(translator, folder / f"litert_int8{suffix}", "litert")
     if harness.installed("ctranslate2") and not model.get_config()["decoder_sublayers"]:

@@ -259,7 +259,7 @@ def in_a_column(text):
 # What each run is measured in: package and precision. Each takes one thread.
 SYSTEMS = {
     "keras_mt-float32": {},
-    "keras_mt-bfloat16": {"dtype": "bfloat16", "freeze": True},
+    "keras_mt-bfloat16": {"dtype": "bfloat16"},
     "ctranslate2-float32": {},
     "ctranslate2-int8": {"quantization": "int8"},
 }

@@ -83,7 +83,7 @@ class Shortlist:
             raise InputError("always must hold ids, at least 0. Received: a negative one")
         self.fingerprint = str(fingerprint)
         self.languages = tuple(map(str, languages))
-        # The signatures of an export share variables, and `freeze` makes constants of them.
+        # The signatures of an export share variables.
         self.variables = [
             keras.Variable(values, trainable=False, dtype="int32", name=f"shortlist_{name}")
             for name, values in (("table", self.table), ("always", self.always))

@@ -33,7 +33,7 @@ def export(run_dir, directory, name, **options):
 
     \b
     keras-mt export runs/en_de saved_models/en_de/1
-    keras-mt export runs/en_de saved_models/en_de/2 --freeze --signatures serving_default
+    keras-mt export runs/en_de saved_models/en_de/2 --dtype bfloat16
     keras-mt export runs/en_de en_de_ct2 --format ctranslate2 --quantization int8
     keras-mt export runs/en_de en_de_marian --format huggingface
     keras-mt export runs/en_de en_de_litert --format litert

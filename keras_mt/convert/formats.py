@@ -42,11 +42,6 @@ class ExportOptions:
         "float32",
         choices=("float32", "bfloat16", "float16"),
     )
-    freeze: bool = option(
-        "Write the weights as constants: faster, above all with bfloat16 and small batches, but "
-        "takes more memory.",
-        False,
-    )
     signatures: str | None = option(
         "Write these signatures, with commas between: serving_default, and others of greedy, "
         "score, align and confidence (translations with measures of confidence).",

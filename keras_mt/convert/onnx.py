@@ -11,11 +11,12 @@ from keras_mt.convert.formats import LANGUAGES, ModelFormat
 from keras_mt.convert.ids import special_ids, write_ids
 from keras_mt.errors import InputError
 from keras_mt.files import new_folder
-from keras_mt.inference.constants import check_size
 from keras_mt.translation import Translator
 
 FORMAT = ModelFormat("ONNX", LANGUAGES, package=("tf2onnx", "onnx"))
 _OPSET = 18
+# Protobuf's limit of 2 GB, less some for all that is not weights.
+_MAX_BYTES = 2**31 - 2**26
 
 
 def to_onnx(translator: Translator, directory: str | os.PathLike) -> None:
@@ -25,7 +26,12 @@ def to_onnx(translator: Translator, directory: str | os.PathLike) -> None:
     """
     FORMAT.check(translator, directory)
     model = translator.models[0].for_inference()
-    check_size(model.variables, "The conversion to ONNX", "the model is too large for it")
+    size = sum(v.value.dtype.size * v.value.shape.num_elements() for v in model.variables)
+    if size > _MAX_BYTES:
+        raise InputError(
+            f"the weights take {size / 1e9:.2f} GB, and the conversion to ONNX writes them into a "
+            f"graph, of {_MAX_BYTES / 1e9:.2f} GB at most: use a smaller model."
+        )
     ids = special_ids(translator)
     encoder, decoder = _functions(model)
     with new_folder(directory) as folder:

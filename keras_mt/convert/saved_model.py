@@ -40,7 +40,6 @@ def to_saved_model(
     translator: "Translator",
     directory: str | os.PathLike,
     dtype: str = "float32",
-    freeze: bool = False,
     card: dict[str, Any] | None = None,
     signatures: Sequence[str] | None = None,
 ) -> None:
@@ -52,13 +51,12 @@ def to_saved_model(
     directory = Path(directory).absolute()
     _check_dtype(translator.models, dtype)
     # Before the work, since it may fail on what is missing.
-    card = model_card(translator, directory, card, dtype=dtype, freeze=freeze)
+    card = model_card(translator, directory, card, dtype=dtype)
     models = [model.for_inference(dtype) for model in translator.models]
     predictor = Predictor(models, translator.shortlist)
-    functions = _signatures(translator, predictor, freeze, signatures)
+    functions = _signatures(translator, predictor, signatures)
     module = tf.Module()
-    if not freeze or len(functions) > 1:  # Else nothing reads them.
-        module.variables_ = [variable.value for variable in predictor.variables]
+    module.variables_ = [variable.value for variable in predictor.variables]
     module.tokenizer = translator.tokenizer
     # The temporary name is not a number, so a server that watches the folder ignores it.
     with atomic_write(directory) as temporary:
@@ -79,11 +77,10 @@ def _check_dtype(models, dtype):
         )
 
 
-def _signatures(translator, predictor, freeze, names):
+def _signatures(translator, predictor, names):
     """The export's functions by name; the first axis of each input and output is the batch."""
-    frozen = predictor.frozen("freeze", "export without freeze") if freeze else None
     predictor = predictor.with_constant_vectors()
-    plain, default = translator.graph(predictor), translator.graph(frozen or predictor)
+    plain = translator.graph(predictor)
     greedy = translator.graph(
         predictor, beam_size=1, n_best=1, temperature=None, top_k=0, top_p=1.0
     )
@@ -112,7 +109,7 @@ def _signatures(translator, predictor, freeze, names):
 
     # Each with its inputs besides the text and the languages.
     functions = {
-        "serving_default": (translate(default), {}),
+        "serving_default": (translate(plain), {}),
         "greedy": (translate(greedy), {}),
         "score": (score, {"target": tf.string}),
         "confidence": (translate(plain, *MEASURES, confidence=True), {}),

@@ -1,10 +1,8 @@
-"""Layer operations of exports, written so that TensorFlow fuses them and oneDNN packs weights."""
+"""Layer operations of exports, written so that TensorFlow fuses them."""
 
 import math
-from collections.abc import Sequence
 
 import keras
-import numpy as np
 import tensorflow as tf
 
 from keras_mt.layers.types import Tensor
@@ -34,34 +32,9 @@ def normalize(x: Tensor, gamma: Tensor, beta: Tensor, epsilon: float) -> Tensor 
 
 
 def project(x: Tensor, embedding: keras.layers.ReversibleEmbedding) -> Tensor | None:
-    """The output projection of states `[rows, width]`, whose constant kernel is packed once.
-
-    oneDNN packs a constant kernel only in products with a bias. So there is a negligible one.
-    """
+    """The output projection of states `[rows, width]`, by a table that need not be transposed."""
     if x.shape.rank != 2 or embedding.quantization_mode or embedding.lora_enabled:
         return None
     tied = embedding.tie_weights
-    kernel = (embedding.embeddings if tied else embedding.reverse_embeddings).value
-    kernel = tf.convert_to_tensor(kernel)
-    product = tf.matmul(x, kernel, transpose_b=tied)
-    if tf.executing_eagerly() or kernel.op.type != "Const":
-        return product
-    return tf.nn.bias_add(product, tf.constant(1e-30, x.dtype, product.shape[-1:]))
-
-
-def dense_together(x: Tensor, denses: Sequence[keras.layers.Dense]) -> Tensor | None:
-    """The concatenated outputs of dense layers on the same inputs, as one matrix product.
-
-    None if their kernels are not constants: concatenating them at each step would take longer.
-    """
-    if any(dense.lora_enabled or dense.quantization_mode for dense in denses):
-        return None  # Their kernels are computed anew each time.
-    kernels = [tf.get_static_value(dense.kernel.value) for dense in denses]
-    if any(kernel is None for kernel in kernels):
-        return None
-    kernel = np.concatenate(kernels, axis=1)
-    product = tf.matmul(x, tf.constant(kernel))
-    if not denses[0].use_bias:
-        return product
-    bias = np.concatenate([tf.get_static_value(dense.bias.value) for dense in denses])
-    return tf.nn.bias_add(product, tf.constant(bias))
+    kernel = embedding.embeddings if tied else embedding.reverse_embeddings
+    return tf.matmul(x, kernel.value, transpose_b=tied)

@@ -43,13 +43,6 @@ class Predictor:
         self.reads_terms = all(model.reads_terms for model in models)
         self._steps = [model.decode_step for model in models]
 
-    def frozen(self, what: str, instead: str) -> Self:
-        """The predictor with its variables as constants of graphs: faster, with more memory.
-
-        TensorFlow packs constants for matrix products once. `what`, `instead`: see `check_size`.
-        """
-        return self._with_scope(ConstantScope(self.variables, what, instead))
-
     def in_place(self, block: int, in_8_bits: bool = False) -> Self:
         """The predictor for a search whose cache grows by blocks, as is fast in LiteRT."""
         layers = [layer for model in self.models if in_8_bits for layer in inner_layers(model)]
@@ -61,7 +54,7 @@ class Predictor:
     def with_constant_vectors(self) -> Self:
         """The predictor with biases and scales as constants: normalisation by these is faster."""
         vectors = [variable for variable in self.variables if len(variable.shape) == 1]
-        return self._with_scope(ConstantScope(vectors, "The export", "use a smaller model"))
+        return self._with_scope(ConstantScope(vectors))
 
     def _with_scope(self, scope):
         predictor = copy.copy(self)

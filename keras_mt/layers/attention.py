@@ -354,27 +354,17 @@ class CausalSelfAttention(MultiHeadAttention):
         """
         if self.rotary_base is not None and positions is None:
             raise ValueError(f"{self.name} has rotary positions: step must be given `positions`.")
-        queries, keys, values = self._project_step(inputs, _sizes(inputs, cache[0], new))
+        denses = self.query_dense, self.key_dense, self.value_dense
+        heads, sizes = (self.num_heads, *[self._key_heads] * 2), _sizes(inputs, cache[0], new)
+        queries, keys, values = (
+            self._split_heads(dense(inputs), number, sizes, swap_without_gradient)
+            for dense, number in zip(denses, heads, strict=True)
+        )
         queries, keys = self._rotate(queries, positions), self._rotate(keys, positions)
         cache = _grown(cache, (keys, values))
         seen = cache if prefix is None else _joined(prefix, cache)
         outputs, _ = self.attend(queries, *seen, mask, bias)
         return self._output(outputs, inputs, swap_without_gradient), cache
-
-    def _project_step(self, inputs, sizes):
-        """Queries, keys and values of new positions: one product where weights are constants."""
-        denses = self.query_dense, self.key_dense, self.value_dense
-        heads = self.num_heads, self._key_heads, self._key_heads
-        joined = None
-        if self._key_width == self._value_width:
-            joined = export_operation("dense_together", inputs, denses)
-        if joined is None:
-            return [
-                self._split_heads(dense(inputs), n, sizes, swap_without_gradient)
-                for dense, n in zip(denses, heads, strict=True)
-            ]
-        joined = self._split_heads(joined, sum(heads), sizes, swap_without_gradient)
-        return ops.split(joined, (heads[0], heads[0] + heads[1]), axis=1)
 
 
 @keras.saving.register_keras_serializable(package="keras_mt")

@@ -82,15 +82,15 @@ def _meta_graph(version):
     return meta_graph
 
 
-def _configuration(has_variables):
+def _configuration():
     config = tf.compat.v1.ConfigProto()
     # A second pass of the graph optimizer takes a second, and makes the graph no faster. Its
-    # memory optimizer, which is for GPUs, takes half a second, and copies frozen weights.
+    # memory optimizer, which is for GPUs, takes half a second.
     rewriting = config.graph_options.rewrite_options
     rewriting.meta_optimizer_iterations = rewriter_config_pb2.RewriterConfig.ONE
     rewriting.memory_optimization = rewriter_config_pb2.RewriterConfig.NO_MEM_OPT
-    if has_variables:  # It takes a second, and only what is computed from weights is worth folding.
-        rewriting.constant_folding = rewriter_config_pb2.RewriterConfig.OFF
+    # It takes a second, and nothing that is worth it is computed from constants.
+    rewriting.constant_folding = rewriter_config_pb2.RewriterConfig.OFF
     config.experimental.disable_output_partition_graphs = True  # Copies that nobody reads.
     return config
 
@@ -101,22 +101,16 @@ def _import(version, names):
     signatures = [meta_graph.signature_def[name] for name in names]
     outputs = [info.name for signature in signatures for info in signature.outputs.values()]
     prepared = meta_graph.signature_def["__saved_model_init_op"].outputs.values()
-    begin, files = [info.name.partition(":")[0] for info in prepared], {}
-    nodes = _needed(meta_graph.graph_def, outputs)
-    has_variables = any(node.op == "VarHandleOp" for node in nodes)  # A frozen function has none.
-    if has_variables:
-        begin.append(meta_graph.saver_def.restore_op_name)
-        variables = str(version / "variables" / "variables")
-        files[meta_graph.saver_def.filename_tensor_name] = variables
+    begin = [info.name.partition(":")[0] for info in prepared]
+    begin.append(meta_graph.saver_def.restore_op_name)
+    variables = str(version / "variables" / "variables")
+    files = {meta_graph.saver_def.filename_tensor_name: variables}
     graph_def = tf.compat.v1.GraphDef(versions=meta_graph.graph_def.versions)
     graph_def.node.extend(_needed(meta_graph.graph_def, [*outputs, *begin]))
     graph_def.library.function.extend(_functions(graph_def.node, meta_graph.graph_def.library))
-    config = _configuration(has_variables)
-    session = tf.compat.v1.Session(graph=tf.Graph(), config=config)
+    session = tf.compat.v1.Session(graph=tf.Graph(), config=_configuration())
     with session.graph.as_default():
         tf.graph_util.import_graph_def(graph_def, name="")
-    functions = [function.signature.name for function in graph_def.library.function]
-    del meta_graph, graph_def, nodes  # Each has the weights of a frozen function.
     try:
         session.run([session.graph.get_operation_by_name(name) for name in begin], files)
     except tf.errors.OpError as error:
@@ -124,8 +118,6 @@ def _import(version, names):
         raise InputError(
             f"{version / 'variables'} cannot be read: export the run again. ({reason})"
         ) from error
-    for name in functions:  # The session has its own by now; Python's are copies of the weights.
-        session.graph._remove_function(name)
     return session
 
 

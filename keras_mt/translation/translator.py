@@ -260,15 +260,14 @@ class Translator(BaseTranslator):
         Args:
             directory: The version folder to write, such as `saved_models/pt_en/1`.
             dtype: Dtype of the weights and of the computation: "float32", "bfloat16" or "float16".
-            **options: `freeze=True` writes the weights of `serving_default` as constants: faster,
-                but it takes several times the memory. `card` is a dict of fields for the model
-                card. `signatures` lists those to write; None for all but `confidence`, which is
-                `serving_default` with measures of confidence.
+            **options: `card` is a dict of fields for the model card. `signatures` lists those to
+                write; None for all but `confidence`, which is `serving_default` with measures of
+                confidence.
 
         Raises:
             FileExistsError: If the directory exists.
-            ValueError: If `dtype` is float16 and the model is a T5, a signature is unknown, the
-                graph has an op that TensorFlow Serving has not, or is too large to freeze.
+            ValueError: If `dtype` is float16 and the model is a T5, a signature is unknown, or the
+                graph has an op that TensorFlow Serving has not.
 
         Example:
 

@@ -6,7 +6,6 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 import tensorflow as tf
-from conftest import signatures_of
 
 from keras_mt import ExportedTranslator, Transformer, Translator
 from keras_mt.convert import saved_model as export_module
@@ -29,7 +28,7 @@ def small(eager, load):
 def functions(small):
     """The functions that an export writes as its signatures, run op by op."""
     predictor = Predictor([model.for_inference("float32") for model in small.models])
-    return export_module._signatures(small, predictor, False, None)
+    return export_module._signatures(small, predictor, None)
 
 
 def run(function, **columns):
@@ -145,7 +144,7 @@ def test_every_signature_of_a_model_that_reads_terms_reads_them(eager, load):
     model = Transformer(tokenizer.vocab_size, **sizes, reads_terms=True, alignment_head=(0, 1))
     translator = Translator(model, tokenizer, beam_size=2, max_length=3)
     names = "serving_default", "greedy", "confidence", "score", "align"
-    functions = export_module._signatures(translator, Predictor([model]), False, names)
+    functions = export_module._signatures(translator, Predictor([model]), names)
     parts = [tokenizer.pieces([part])[0].numpy() for part in ("O livro", "volume", "dorme.")]
     begin, end = tokenizer.term_markers
     source = np.array([[*parts[0], begin, *parts[1], end, *parts[2], tokenizer.eos_id]])
@@ -241,43 +240,10 @@ def test_an_export_in_half_precision_is_half_as_large_and_near(
     assert variables.stat().st_size < 2.2 * weights + 50_000
 
 
-@pytest.fixture(scope="module")
-def frozen(export_once):
-    return export_once("frozen", freeze=True, signatures=["serving_default"])
-
-
-def test_a_frozen_export_has_constants_and_gives_the_same(frozen, translator, sources):
-    exported = ExportedTranslator(frozen)
-    for a, b in zip(translator.hypotheses(sources), exported.hypotheses(sources), strict=True):
-        assert [h.text for h in a] == [h.text for h in b]
-        np.testing.assert_allclose([h.score for h in a], [h.score for h in b], atol=1e-4)
-    # The session runs on without Python's copies.
-    graph = exported._engine._session("serving_default").graph
-    assert not graph.as_graph_def().library.function
-    assert not signatures_of(frozen)["serving_default"].variables
-    assert exported.card["options"]["freeze"]
-
-
-@pytest.mark.long
-def test_other_signatures_of_a_frozen_export_have_variables(
-    translator, sources, tmp_path, signatures_alone
-):
-    signatures_alone("serving_default", "score")
-    translator.export(tmp_path / "1", freeze=True)
-    loaded = tf.saved_model.load(str(tmp_path / "1"))  # Which holds the variables.
-    score = loaded.signatures["score"]
-    assert score.variables and not loaded.signatures["serving_default"].variables
-    outputs = score(text=tf.constant(sources), target=tf.constant(sources))
-    expected = [score.log_prob for score in translator.score(sources, sources)]
-    np.testing.assert_allclose(outputs["log_probs"], expected, atol=1e-3)
-
-
-def test_only_the_signatures_asked_for_are_written(frozen):
-    export = ExportedTranslator(frozen)
+def test_only_the_signatures_asked_for_are_written(exported):
+    export = ExportedTranslator(exported)
     assert {*export._engine.outputs} == {"serving_default", "__saved_model_init_op"}
-    weights = frozen / "variables" / "variables.data-00000-of-00001"
-    assert weights.stat().st_size < 50_000  # They are constants, and stored once.
-    warmed = (frozen / "assets.extra" / "tf_serving_warmup_requests").read_bytes()
+    warmed = (exported / "assets.extra" / "tf_serving_warmup_requests").read_bytes()
     assert b"serving_default" in warmed and b"greedy" not in warmed
 
 
@@ -377,24 +343,10 @@ def test_a_sampling_export_is_seeded(eager, run_dir, load, sources, tmp_path):
     other = Translator.load(run_dir, seed=5, **options)
     assert [[h.text for h in found] for found in other.hypotheses(sources)] != sampled
     predictor = Predictor(translator.models)
-    functions = export_module._signatures(translator, predictor, False, None)
+    functions = export_module._signatures(translator, predictor, None)
     greedy = run(functions["greedy"], text=sources[:4])["translations"]
     expected = load(beam_size=1, max_length=12)(sources[:4])
     assert [text.decode() for text in greedy[:, 0]] == expected
-
-
-@pytest.mark.parametrize("twice", [False, True])
-def test_what_is_too_large_to_be_frozen_is_refused(
-    run_dir, tmp_path, monkeypatch, signatures_alone, twice
-):
-    signatures_alone("serving_default")
-    translator = Translator.load(run_dir)
-    size = sum(4 * weight.numpy().size for weight in translator.models[0].for_inference().variables)
-    # Encoder and decoder are graphs of their own, and share the embeddings.
-    monkeypatch.setattr("keras_mt.inference.constants._MAX_BYTES", size if twice else size - 1)
-    with pytest.raises(ValueError, match=r"freeze writes the weights, .* GB"):
-        translator.export(tmp_path / "1", freeze=True)
-    assert not list(tmp_path.iterdir())
 
 
 def test_it_passes_and_refuses_what_the_translator_does(exported, served, translator, sources):

@@ -116,7 +116,8 @@ def test_attention_is_the_mean_over_the_models_that_have_one():
     models = [Transformer(**sizes, alignment_head=(0, 1)), Transformer(**sizes)]
     other = ensure_built(DecoderOnly(**sizes))
     expected = np.mean([model.attention(source, target) for model in models], axis=0)
-    for predictor in (Predictor([*models, other]), Predictor([*models, other]).frozen("", "")):
+    every = Predictor([*models, other])
+    for predictor in (every, every.with_constant_vectors()):
         np.testing.assert_allclose(predictor.attention(source, target), expected, atol=1e-5)
     assert Predictor([other]).attention(source, target) is None
     assert Predictor(models[:1]).trusted_attention

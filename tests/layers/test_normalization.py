@@ -20,12 +20,12 @@ def run_in_a_session(outputs, feeds, optimized=True):
     return values, [n.timeline_label for d in metadata.step_stats.dev_stats for n in d.node_stats]
 
 
-def frozen(layer, x, optimized=True):
+def constant(layer, x, optimized=True):
     """What the layer gives with constant weights, and the operations run."""
     from keras_mt.inference.constants import ConstantScope
 
     shape = (None,) * (x.ndim - 1) + x.shape[-1:]
-    scope = ConstantScope(layer.variables, "freeze", "do not")
+    scope = ConstantScope(layer.variables)
     with tf.Graph().as_default(), scope:
         inputs = tf.compat.v1.placeholder(layer.compute_dtype, shape)
         outputs = 2 * tf.cast(layer(inputs), tf.float32)
@@ -51,7 +51,7 @@ def test_constant_weights_leave_the_epsilon_as_it_is(shape, epsilon):
     # Of all sizes, from one that epsilon drowns to one that it is nothing to.
     x = (draw.normal(size=shape) + 1) * np.logspace(-4, 2, shape[-2])[:, None]
     x = x.astype("float32")
-    found, _ = frozen(layer, x)
+    found, _ = constant(layer, x)
     np.testing.assert_allclose(found, formula(x, layer), atol=2e-5, rtol=1e-4)
     np.testing.assert_allclose(found, layer(x), atol=2e-5, rtol=1e-4)
 
@@ -64,7 +64,7 @@ def test_half_precision_is_rounded_as_its_result(optimized):
     layer.set_weights([1 + 0.1 * draw.normal(size=512), draw.normal(size=512)])
     bfloat16 = tf.bfloat16.as_numpy_dtype
     x = (draw.normal(size=(64, 512)) + 1).astype(bfloat16)
-    found, _ = frozen(layer, x, optimized)
+    found, _ = constant(layer, x, optimized)
     exact = formula(x, layer)
     rounded = exact.astype(bfloat16).astype("float64")
     size = np.sqrt(np.mean((rounded - exact) ** 2))
@@ -82,4 +82,4 @@ def test_tensorflow_runs_it_as_one_operation(dtype):
         _, operations = run_in_a_session(product, {probe: x})
     if not any("_Mkl" in label for label in operations):
         pytest.skip("this TensorFlow has no oneDNN, of which the operation is")
-    assert sum("_MklLayerNorm" in label for label in frozen(layer, x)[1]) == 1
+    assert sum("_MklLayerNorm" in label for label in constant(layer, x)[1]) == 1

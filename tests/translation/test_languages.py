@@ -189,7 +189,7 @@ def export(model, tmp_path_factory):
             "_signatures",
             lambda *args: {n: f for n, f in made(*args).items() if n != "greedy"},
         )
-        translator.export(directory, freeze=True)
+        translator.export(directory)
     return directory
 
 

@@ -93,7 +93,7 @@ class InMemory(ExportedTranslator):
     def __init__(self, translator, confidence=False, names=None):
         models = Predictor(translator.models)
         names = names or ["serving_default", "align", "score", *(["confidence"] * confidence)]
-        functions = saved_model._signatures(translator, models, False, names)
+        functions = saved_model._signatures(translator, models, names)
         self._engine = Functions(functions)
         self.supports_alignment, self.supports_scores, self.supports_confidence = (
             name in functions for name in ("align", "score", "confidence")
