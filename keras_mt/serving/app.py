@@ -19,6 +19,7 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from keras_mt.serving import deepl
 from keras_mt.serving.catalogue import Catalogue
 from keras_mt.serving.errors import ApiError
 from keras_mt.serving.fields import Endpoint, Fields, KeyFields, openapi, read_fields
@@ -29,6 +30,7 @@ from keras_mt.serving.texts import Plan, Translation, Wish
 
 _log = logging.getLogger("keras_mt.serving")
 _SCHEMES = ("DeepL-Auth-Key", "Bearer")
+_MAX_QUERY = 32_000
 _MESSAGES = {404: "there is no such path", 405: "the path has no such method"}
 
 
@@ -170,6 +172,7 @@ def create_app(service: Service) -> Starlette:
         Endpoint("GET", "/ready", service.ready, "Says whether models answer.", Fields),
         Endpoint("GET", "/metrics", service.metrics, "Counts and times, for Prometheus."),
     ]
+    endpoints += deepl.endpoints(service)
     description = JSONResponse(openapi(endpoints))
 
     async def describe(request, *_):
@@ -217,6 +220,8 @@ def _failed(request, error):
 def _limit_body(request, limit):
     """Has the body of a request refused where it is too large."""
     receive, size = request.receive, 0
+    if len(request.url.query) > _MAX_QUERY:
+        raise ApiError(414, f"an address may have {_MAX_QUERY:,} characters: send a body")
 
     async def limited():
         nonlocal size

@@ -9,6 +9,8 @@ from keras_mt.extras import require
 from keras_mt.serving.errors import ApiError
 from keras_mt.serving.pool import Pool
 
+_READ = 5000  # The characters of a text that its language is found by.
+
 
 class Catalogue:
     """The models of a server.
@@ -77,8 +79,8 @@ class Catalogue:
         known = _by_identifier(tuple(codes))
         if not known:
             raise ApiError(400, f"name the source language, one of {', '.join(codes)}")
-        found = [(known[name], float(p)) for name, p in _identifier(tuple(known)).rank(text)]
-        return [(code, probability) for code, probability in found]
+        ranked = _identifier(tuple(known)).rank(text[:_READ])
+        return [(known[name], float(probability)) for name, probability in ranked]
 
 
 def name_of(code: str) -> str:

@@ -60,13 +60,10 @@ class Endpoint:
 
 async def read_fields(request: Request, fields: type[Fields]) -> Fields:
     """The fields of a request; ApiError says what is wrong."""
-    given: dict[str, Any] = dict(request.query_params)
+    given = _values(request.query_params)
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind in _FORMS:
-        form = await request.form(max_files=1)
-        for name in form:
-            values = form.getlist(name)
-            given[name] = values if len(values) > 1 else values[0]
+        given |= _values(await request.form(max_files=1))
     elif data := await request.body():
         if kind not in ("application/json", ""):
             raise ApiError(415, f"a body must be JSON or a form, not {kind}")
@@ -83,6 +80,12 @@ async def read_fields(request: Request, fields: type[Fields]) -> Fields:
         first = error.errors(include_url=False, include_context=False)[0]
         where = ".".join(map(str, first["loc"]))
         raise ApiError(400, f"{where}: {first['msg'][0].lower()}{first['msg'][1:]}") from None
+
+
+def _values(pairs):
+    """The values of a query or a form by their names; a list for several."""
+    lists = {name: pairs.getlist(name) for name in pairs}
+    return {name: own if len(own) > 1 else own[0] for name, own in lists.items()}
 
 
 def openapi(endpoints: Sequence[Endpoint]) -> dict[str, Any]:

@@ -25,7 +25,6 @@ SUFFIXES = tuple(itertools.chain.from_iterable(FORMATS.values()))
 _MOST = 100  # The files that a user may have here.
 _KEPT = 3600  # Seconds until a translation that nobody fetches is deleted.
 _PART = 100  # The texts of a file that wait for workers at once.
-_READ = 5000  # The characters that the language of a file is found by.
 
 
 @dataclasses.dataclass(eq=False)
@@ -146,7 +145,7 @@ class Files:
         catalogue = self._service.catalogue
         if not file.source:
             known = catalogue.sources_of(wish.target)
-            file.source = catalogue.detect("\n".join(texts)[:_READ], known)[0][0]
+            file.source = catalogue.detect("\n".join(texts), known)[0][0]
         wish, pool = (
             dataclasses.replace(wish, source=file.source),
             catalogue.pool(file.source, wish.target),

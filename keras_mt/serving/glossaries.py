@@ -34,7 +34,7 @@ class StoredGlossary:
     terms: Sequence[Any]
     user: str | None = None
     created: str = dataclasses.field(
-        default_factory=lambda: datetime.datetime.now(datetime.UTC).isoformat()
+        default_factory=lambda: datetime.datetime.now(datetime.UTC).isoformat("T", "microseconds")
     )
 
 

@@ -5,12 +5,17 @@ import contextlib
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import threading
 
+import uvicorn
 from conftest import ROOT
 
+from keras_mt.serving.app import Service, Settings, create_app
+from keras_mt.serving.catalogue import Catalogue
+from keras_mt.serving.glossaries import Glossaries
 from keras_mt.serving.messages import Answer, Facts
 from keras_mt.text.fragment import Fragment
 from keras_mt.translation.results import Hypothesis
@@ -62,14 +67,14 @@ class Capitals:
 
     deaths, is_ready, queue = 0, True, ()
 
-    def __init__(self, source="en", target="de", seconds=0, error=None):
-        self.name, self._seconds, self._error = f"{source}-{target}", seconds, error
+    def __init__(self, source="en", target="de", seconds=0):
+        self.name, self._seconds, self.error = f"{source}-{target}", seconds, None
         self.facts = Facts(0, [(source, target)], [], True, True, True, True, 8)
         self.running, self.calls = 0, []
 
     async def translate(self, jobs, waits=False):
-        if self._error:
-            raise self._error
+        if self.error:
+            raise self.error
         self.calls.append(jobs)
         self.running += 1
         try:
@@ -83,3 +88,20 @@ class Capitals:
             return Answer(refusal="it is refused")
         text = Fragment(job.text.upper(), getattr(job.text, "elements", ()))
         return Answer([Hypothesis(text, 0.0)], tokens=1)
+
+
+@contextlib.contextmanager
+def serving_here(folder, *pools, glossaries=None, **settings):
+    """A server in a thread, of models without processes, within a `with` block."""
+    settings = Settings(folder, {KEY: "tester"}, **settings)
+    service = Service(Catalogue(pools), settings, glossaries or Glossaries())
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        server = uvicorn.Server(uvicorn.Config(create_app(service), log_config=None))
+        server.url, server.service = f"http://127.0.0.1:{listening.getsockname()[1]}", service
+        thread = threading.Thread(target=server.run, args=[[listening]])
+        thread.start()
+        try:
+            yield server
+        finally:
+            server.should_exit = True
+            thread.join()

@@ -1,0 +1,246 @@
+"""The interface of DeepL, v2: https://developers.deepl.com/api-reference."""
+
+import csv
+import dataclasses
+import io
+import re
+from typing import Annotated, Any, Literal
+
+import langcodes
+from pydantic import BeforeValidator, ConfigDict, Field
+from starlette.requests import Request
+from starlette.responses import JSONResponse, PlainTextResponse, Response
+
+from keras_mt.serving.catalogue import name_of
+from keras_mt.serving.errors import ApiError
+from keras_mt.serving.fields import Endpoint, File, KeyFields, Strings
+from keras_mt.serving.files import Files
+from keras_mt.serving.texts import Wish
+
+_NO_LIMIT = 10**12  # What DeepL says where characters have no limit.
+_FORMATS = {  # Of a glossary's entries, as `csv.reader` has them.
+    "tsv": {"delimiter": "\t", "quoting": csv.QUOTE_NONE},
+    "csv": {},
+}
+
+
+class _WishFields(KeyFields):
+    """What texts and documents have in common; other fields are ignored, and a header says so."""
+
+    model_config = ConfigDict(extra="allow")
+
+    target_lang: str
+    source_lang: str = ""
+    glossary_id: str = ""
+    glossary_ids: None = None  # Several at once, which nothing here can follow.
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """The header that names what is ignored."""
+        names = [name for name in self.model_extra or () if re.fullmatch("[a-z_]{1,40}", name)]
+        return {"X-Ignored-Parameters": ", ".join(names[:20])} if names else {}
+
+
+class _TextFields(_WishFields):
+    text: Strings = Field(min_length=1)
+    split_sentences: Annotated[Literal["0", "1", "nonewlines"], BeforeValidator(str)] = "1"
+    tag_handling: Literal["", "html", "xml"] = ""
+    show_billed_characters: bool = True
+
+
+class _DocumentFields(_WishFields):
+    file: File
+    filename: str = ""
+    output_format: str = ""
+
+
+class _DocumentKeyFields(KeyFields):
+    document_key: str
+
+
+class _LanguagesFields(KeyFields):
+    type: Literal["source", "target"] = "source"
+
+
+class _GlossaryFields(KeyFields):
+    name: str = Field(min_length=1)
+    source_lang: str
+    target_lang: str
+    entries: str
+    entries_format: Literal["tsv", "csv"]
+
+
+def endpoints(service) -> list[Endpoint]:
+    """The endpoints of a `Service`."""
+    api = _Api(service)
+    glossary, document = "/v2/glossaries/{id}", "/v2/document/{id}"
+    return [
+        Endpoint("POST", "/v2/translate", api.translate, "Translates texts.", _TextFields),
+        Endpoint("GET", "/v2/translate", api.translate, "Translates texts.", _TextFields),
+        Endpoint("GET", "/v2/languages", api.languages, "Lists languages.", _LanguagesFields),
+        Endpoint("GET", "/v2/usage", api.usage, "Counts the characters of a user."),
+        Endpoint("GET", "/v2/glossary-language-pairs", api.pairs, "Lists pairs of glossaries."),
+        Endpoint("POST", "/v2/glossaries", api.make_glossary, "Makes a glossary.", _GlossaryFields),
+        Endpoint("GET", "/v2/glossaries", api.glossaries, "Lists glossaries."),
+        Endpoint("GET", glossary, api.glossary, "Describes a glossary."),
+        Endpoint("DELETE", glossary, api.remove_glossary, "Removes a glossary."),
+        Endpoint("GET", f"{glossary}/entries", api.entries, "Lists the terms of a glossary."),
+        Endpoint("POST", "/v2/document", api.upload, "Translates a document.", _DocumentFields),
+        Endpoint("POST", document, api.status, "Says how far it is.", _DocumentKeyFields),
+        Endpoint("POST", f"{document}/result", api.result, "Fetches it.", _DocumentKeyFields),
+    ]
+
+
+class _Api:
+    """The functions of the endpoints."""
+
+    def __init__(self, service) -> None:
+        self._service, self._catalogue = service, service.catalogue
+        self._glossaries, self._files = service.glossaries, Files(service)
+
+    async def translate(self, request: Request, fields: _TextFields, user: str) -> Response:
+        # XML is read as HTML, whose reader keeps elements that it does not know, such as `<x/>`.
+        is_html = bool(fields.tag_handling)
+        wish = self._wish(fields, user, is_html, fields.split_sentences)
+        sources = [wish.source or self._detected(text, wish) for text in fields.text]
+        wishes = [dataclasses.replace(wish, source=source) for source in sources]
+        found = await self._service.translate(user, fields.text, wishes)
+        rows = [
+            {
+                "detected_source_language": source.upper(),
+                "text": translation.text,
+                "billed_characters": len(text),
+            }
+            for text, source, translation in zip(fields.text, sources, found, strict=True)
+        ]
+        return JSONResponse({"translations": rows}, headers=fields.headers)
+
+    def _detected(self, text, wish):
+        text = re.sub("<[^>]*>", " ", text) if wish.html else text
+        return self._catalogue.detect(text, self._catalogue.sources_of(wish.target))[0][0]
+
+    def _wish(self, fields, user, *details):
+        """The wish of fields; its source is "" if none is named."""
+        target = self._catalogue.target(fields.target_lang)
+        source = fields.source_lang and self._catalogue.source(fields.source_lang)
+        if fields.glossary_id:
+            if not source:
+                raise ApiError(400, "glossary_id needs source_lang")
+            glossary = self._glossaries.find(fields.glossary_id, user)
+            pair, own = _bases(source, target), _bases(glossary.source, glossary.target)
+            if glossary.source and pair != own:
+                raise ApiError(400, f"the glossary is for {'-'.join(own)}, not {'-'.join(pair)}")
+        return Wish(source, target, fields.glossary_id or None, *details)
+
+    async def languages(self, request: Request, fields: _LanguagesFields, user: str) -> Response:
+        is_target = fields.type == "target"
+        codes = self._catalogue.targets if is_target else self._catalogue.sources
+        more = {"supports_formality": False} if is_target else {}
+        return JSONResponse(
+            [{"language": code.upper(), "name": name_of(code), **more} for code in codes]
+        )
+
+    async def usage(self, request: Request, fields: KeyFields, user: str) -> Response:
+        count = self._service.characters.get(user, 0)
+        return JSONResponse({"character_count": count, "character_limit": _NO_LIMIT})
+
+    async def pairs(self, request: Request, *_: Any) -> Response:
+        return JSONResponse({"supported_languages": [*map(_languages, self._pairs())]})
+
+    def _pairs(self):
+        """The pairs of languages whose models take glossaries."""
+        catalogue = self._catalogue
+        pairs = ((a, b) for a in catalogue.sources for b in catalogue.targets_of(a))
+        found = (pair for pair in pairs if catalogue.pool(*pair).facts.supports_terms)
+        return list(dict.fromkeys(_bases(*pair) for pair in found))
+
+    async def make_glossary(self, request: Request, fields: _GlossaryFields, user: str) -> Response:
+        source = self._catalogue.source(fields.source_lang)
+        target = self._catalogue.target(fields.target_lang)
+        self._catalogue.pool(source, target)
+        terms = _terms(fields.entries, fields.entries_format)
+        made = self._glossaries.add(fields.name, source, target, terms, user)
+        return JSONResponse(self._described(made)[0], 201)
+
+    async def glossaries(self, request: Request, fields: KeyFields, user: str) -> Response:
+        rows = [row for each in self._glossaries.of(user) for row in self._described(each)]
+        return JSONResponse({"glossaries": rows})
+
+    async def glossary(self, request: Request, fields: KeyFields, user: str) -> Response:
+        found = self._glossaries.find(request.path_params["id"], user)
+        return JSONResponse(self._described(found)[0])
+
+    def _described(self, glossary):
+        """The description of a glossary, for each pair of languages that it is for."""
+        own = [_bases(glossary.source, glossary.target)]
+        return [
+            {
+                "glossary_id": glossary.id,
+                "name": glossary.name,
+                "ready": True,
+                **_languages(pair),
+                "creation_time": glossary.created,
+                "entry_count": len(glossary.terms),
+            }
+            for pair in ((glossary.source and own) or self._pairs() or own)
+        ]
+
+    async def remove_glossary(self, request: Request, fields: KeyFields, user: str) -> Response:
+        self._glossaries.remove(request.path_params["id"], user)
+        return Response(status_code=204)
+
+    async def entries(self, request: Request, fields: KeyFields, user: str) -> Response:
+        terms = self._glossaries.find(request.path_params["id"], user).terms
+        lines = "".join(f"{source}\t{target or source}\n" for source, target, *_ in terms)
+        return PlainTextResponse(lines, media_type="text/tab-separated-values")
+
+    async def upload(self, request: Request, fields: _DocumentFields, user: str) -> Response:
+        name = fields.filename or getattr(fields.file, "filename", None) or ""
+        if not name.lower().endswith(fields.output_format.lower()):
+            raise ApiError(400, "output_format: a document keeps its format")
+        file = await self._files.begin(fields.file, self._wish(fields, user), user, name)
+        answer = {"document_id": file.id, "document_key": file.key}
+        return JSONResponse(answer, headers=fields.headers)
+
+    async def status(self, request: Request, fields: _DocumentKeyFields, user: str) -> Response:
+        file = self._files.find(request.path_params["id"], fields.document_key)
+        answer = {"document_id": file.id, "status": "translating"}
+        if file.task.done() and (error := file.task.exception()):
+            answer |= {"status": "error", "error_message": str(error)}
+        elif file.task.done():
+            answer |= {"status": "done", "billed_characters": file.characters}
+            if refused := file.task.result()["refused"]:
+                answer["error_message"] = f"{refused} texts were refused and are not translated"
+        return JSONResponse(answer)
+
+    async def result(self, request: Request, fields: _DocumentKeyFields, user: str) -> Response:
+        file = self._files.find(request.path_params["id"], fields.document_key)
+        if not file.task.done():
+            raise ApiError(503, "the document is being translated", {"Retry-After": "1"})
+        headers = {"Content-Disposition": "attachment"}
+        return Response(self._files.take(file), 200, headers, "application/octet-stream")
+
+
+def _bases(*codes):
+    """The languages of codes, without the countries, which glossaries have none of."""
+    return tuple(code and langcodes.Language.get(code).language.upper() for code in codes)
+
+
+def _languages(pair):
+    return dict(zip(("source_lang", "target_lang"), pair, strict=True))
+
+
+def _terms(entries, kind):
+    """The terms of a glossary's entries; in CSV, the languages may follow each."""
+    try:
+        rows = [
+            row
+            for row in csv.reader(io.StringIO(entries, ""), strict=True, **_FORMATS[kind])
+            if row
+        ]
+    except csv.Error as error:
+        raise ApiError(400, f"entries: {error}") from None
+    for number, row in enumerate(rows, 1):
+        if not (len(row) == 2 or (kind == "csv" and 2 < len(row) <= 4)):
+            raise ApiError(400, f"entries: entry {number} must be a term and its translation")
+    return [[term.strip() for term in row[:2]] for row in rows]
