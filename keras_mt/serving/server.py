@@ -1,6 +1,7 @@
 """A server: its workers, its application, and how it ends."""
 
 import asyncio
+import contextlib
 import json
 import logging
 from collections.abc import Sequence
@@ -51,20 +52,18 @@ class _Server(uvicorn.Server):
 
     def handle_exit(self, sig, frame):
         if self._ending or not self._service.running:
-            super().handle_exit(sig, frame)
+            # Not uvicorn's way, which has the signal end the process before it tidies up.
+            self.force_exit, self.should_exit = self.should_exit, True
             return
         self._service.is_ending = True
-        self._ending = asyncio.get_running_loop().create_task(self._end(sig, frame))
+        self._ending = asyncio.get_running_loop().create_task(self._end())
 
-    async def _end(self, sig, frame):
-        try:
+    async def _end(self):
+        with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(self._grace):
                 while self._service.running:
                     await asyncio.sleep(0.05)
-        except TimeoutError:
-            pass
-        self._ending = None
-        super().handle_exit(sig, frame)
+        self.should_exit = True
 
 
 class JsonFormatter(logging.Formatter):
