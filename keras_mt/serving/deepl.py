@@ -18,10 +18,6 @@ from keras_mt.serving.files import Files
 from keras_mt.serving.texts import Wish
 
 _NO_LIMIT = 10**12  # What DeepL says where characters have no limit.
-_FORMATS = {  # Of a glossary's entries, as `csv.reader` has them.
-    "tsv": {"delimiter": "\t", "quoting": csv.QUOTE_NONE},
-    "csv": {},
-}
 
 
 class _WishFields(KeyFields):
@@ -74,20 +70,22 @@ def endpoints(service) -> list[Endpoint]:
     """The endpoints of a `Service`."""
     api = _Api(service)
     glossary, document = "/v2/glossaries/{id}", "/v2/document/{id}"
+    of_both_methods = [
+        ("/v2/translate", api.translate, "Translates texts.", _TextFields),
+        ("/v2/languages", api.languages, "Lists languages.", _LanguagesFields),
+        ("/v2/usage", api.usage, "Counts the characters of a user.", KeyFields),
+        (document, api.status, "Says how far a document is.", _DocumentKeyFields),
+        (f"{document}/result", api.result, "Fetches a document.", _DocumentKeyFields),
+    ]
     return [
-        Endpoint("POST", "/v2/translate", api.translate, "Translates texts.", _TextFields),
-        Endpoint("GET", "/v2/translate", api.translate, "Translates texts.", _TextFields),
-        Endpoint("GET", "/v2/languages", api.languages, "Lists languages.", _LanguagesFields),
-        Endpoint("GET", "/v2/usage", api.usage, "Counts the characters of a user."),
+        *(Endpoint(method, *each) for each in of_both_methods for method in ("GET", "POST")),
+        Endpoint("POST", "/v2/document", api.upload, "Translates a document.", _DocumentFields),
         Endpoint("GET", "/v2/glossary-language-pairs", api.pairs, "Lists pairs of glossaries."),
         Endpoint("POST", "/v2/glossaries", api.make_glossary, "Makes a glossary.", _GlossaryFields),
         Endpoint("GET", "/v2/glossaries", api.glossaries, "Lists glossaries."),
         Endpoint("GET", glossary, api.glossary, "Describes a glossary."),
         Endpoint("DELETE", glossary, api.remove_glossary, "Removes a glossary."),
         Endpoint("GET", f"{glossary}/entries", api.entries, "Lists the terms of a glossary."),
-        Endpoint("POST", "/v2/document", api.upload, "Translates a document.", _DocumentFields),
-        Endpoint("POST", document, api.status, "Says how far it is.", _DocumentKeyFields),
-        Endpoint("POST", f"{document}/result", api.result, "Fetches it.", _DocumentKeyFields),
     ]
 
 
@@ -232,15 +230,12 @@ def _languages(pair):
 
 def _terms(entries, kind):
     """The terms of a glossary's entries; in CSV, the languages may follow each."""
+    is_csv = kind == "csv"
+    options = {} if is_csv else {"delimiter": "\t", "quoting": csv.QUOTE_NONE}
     try:
-        rows = [
-            row
-            for row in csv.reader(io.StringIO(entries, ""), strict=True, **_FORMATS[kind])
-            if row
-        ]
+        rows = [*filter(any, csv.reader(io.StringIO(entries, ""), strict=True, **options))]
     except csv.Error as error:
         raise ApiError(400, f"entries: {error}") from None
-    for number, row in enumerate(rows, 1):
-        if not (len(row) == 2 or (kind == "csv" and 2 < len(row) <= 4)):
-            raise ApiError(400, f"entries: entry {number} must be a term and its translation")
+    if wrong := [row for row in rows if not 2 <= len(row) <= (4 if is_csv else 2)]:
+        raise ApiError(400, f"entries: {wrong[0]} must be a term and its translation")
     return [[term.strip() for term in row[:2]] for row in rows]

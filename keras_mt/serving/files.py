@@ -146,10 +146,8 @@ class Files:
         if not file.source:
             known = catalogue.sources_of(wish.target)
             file.source = catalogue.detect("\n".join(texts), known)[0][0]
-        wish, pool = (
-            dataclasses.replace(wish, source=file.source),
-            catalogue.pool(file.source, wish.target),
-        )
+        pool = catalogue.pool(file.source, wish.target)
+        wish = dataclasses.replace(wish, source=file.source)
         plans = [Plan(text, wish, pool.facts) for text in texts]
         file.call = asyncio.run_coroutine_threadsafe(self._answers(file, pool, plans), loop)
         found, reasons = [], {}

@@ -103,6 +103,7 @@ def test_forms_queries_and_what_is_ignored(server):
     assert [row["text"] for row in rows["translations"]] == ["Ein Mann schläft.", "Eine Katze."]
     assert post(server, "translate", data=fields).json() == rows
     assert requests.get(f"{server.url}/v2/translate", fields).json() == rows
+    assert post(server, "usage").json()["character_count"] >= len("A man sleeps.A cat.")
     more = {"context": "Animals.", "formality": "more", "x\r\ny": 1, "preserve_formatting": True}
     answer = post(server, "translate", json=fields | more)
     assert answer.json() == rows
