@@ -19,7 +19,7 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from keras_mt.serving import deepl
+from keras_mt.serving import deepl, libretranslate
 from keras_mt.serving.catalogue import Catalogue
 from keras_mt.serving.errors import ApiError
 from keras_mt.serving.fields import Endpoint, Fields, KeyFields, openapi, read_fields
@@ -80,7 +80,9 @@ class Service:
         self.requests = Counter("requests", "Requests", ["route", "status"], **numbers)
         self.latency = Histogram("latency_seconds", "Time to the answer", ["route"], **numbers)
         self.texts = Counter("texts", "Texts that were translated", ["model"], **numbers)
-        self.tokens = Counter("tokens", "Tokens of translations", ["model"], **numbers)
+        self.tokens = Counter(
+            "tokens", "Tokens of translations; 0 of SavedModels", ["model"], **numbers
+        )
         waiting = Gauge("queue_texts", "Parts of texts that wait", ["model"], **numbers)
         deaths = Gauge("worker_deaths", "Workers that died", ["model"], **numbers)
         for pool in catalogue.pools:
@@ -112,10 +114,11 @@ class Service:
             raise ApiError(403, "the API key is wrong" if given else "an API key is needed")
         return found
 
-    async def translate(
-        self, user: str, texts: Sequence[str], wishes: Sequence[Wish]
-    ) -> list[Translation]:
-        """A translation of each text; ApiError if one is refused, or all are too much."""
+    async def translate(self, user: str, texts: Sequence[str], wish: Wish) -> list[Translation]:
+        """A translation of each text; ApiError if one is refused, or all are too much.
+
+        The source of the wish may be "": the languages that the texts seem to have.
+        """
         limits = self.settings
         if len(texts) > limits.max_texts:
             raise ApiError(413, f"a request may have {limits.max_texts} texts, not {len(texts)}")
@@ -124,14 +127,23 @@ class Service:
             raise ApiError(
                 413, f"a request may have {limits.max_characters:,} characters, not {size:,}"
             )
-        pools = [self.catalogue.pool(wish.source, wish.target) for wish in wishes]
-        rows = zip(texts, wishes, pools, strict=True)
-        plans = [Plan(text, wish, pool.facts) for text, wish, pool in rows]
+        rows = [self._planned(user, text, wish) for text in texts]
         found = {}
-        for pool in dict.fromkeys(pools):
-            own = [plan for plan, other in zip(plans, pools, strict=True) if other is pool]
+        for pool in dict.fromkeys(pool for pool, _ in rows):
+            own = [plan for other, plan in rows if other is pool]
             found |= zip(own, await self.answers(user, pool, own), strict=True)
-        return [plan.translation(found[plan]) for plan in plans]
+        return [plan.translation(found[plan]) for _, plan in rows]
+
+    def _planned(self, user, text, wish):
+        """The model for a text, and its `Plan`."""
+        if not wish.source:
+            known = self.catalogue.sources_of(wish.target)
+            source, confidence = self.catalogue.detect(text, known, wish.html)[0]
+            wish = dataclasses.replace(wish, source=source, confidence=confidence)
+        if wish.glossary is not None:
+            self.glossaries.find(wish.glossary, user, (wish.source, wish.target))
+        pool = self.catalogue.pool(wish.source, wish.target)
+        return pool, Plan(text, wish, pool.facts)
 
     async def answers(
         self, user: str, pool: Pool, plans: Sequence[Plan], waits: bool = False
@@ -172,27 +184,20 @@ def create_app(service: Service) -> Starlette:
         Endpoint("GET", "/ready", service.ready, "Says whether models answer.", Fields),
         Endpoint("GET", "/metrics", service.metrics, "Counts and times, for Prometheus."),
     ]
-    endpoints += deepl.endpoints(service)
+    endpoints += [*deepl.endpoints(service), *libretranslate.endpoints(service)]
     description = JSONResponse(openapi(endpoints))
 
     async def describe(request, *_):
         return description
 
     endpoints.append(Endpoint("GET", "/openapi.json", describe, "This description."))
-    middleware = [Middleware(_Watch, service)]
-    if service.settings.cors:
-        middleware.append(
-            Middleware(
-                CORSMiddleware,
-                allow_origins=list(service.settings.cors),
-                allow_methods=["*"],
-                allow_headers=["*"],
-            )
-        )
+    cors = list(service.settings.cors)
+    every = {"allow_methods": ["*"], "allow_headers": ["*"], "expose_headers": ["Retry-After"]}
+    allowed = [Middleware(CORSMiddleware, allow_origins=cors, **every)] if cors else []
     handlers = {kind: _failed for kind in (ApiError, QueueFullError, HTTPException, Exception)}
     return Starlette(
         routes=[*map(service.route, endpoints)],
-        middleware=middleware,
+        middleware=[*allowed, Middleware(_Watch, service)],
         exception_handlers=handlers,
     )
 
@@ -213,14 +218,18 @@ def _failed(request, error):
     elif isinstance(error, HTTPException):
         status, message = error.status_code, _MESSAGES.get(error.status_code, error.detail)
         headers = error.headers or {}
-    name = "message" if request.url.path.startswith("/v2/") else "error"
-    return JSONResponse({name: message}, status, headers)
+    return JSONResponse({_name_of(request.scope): message}, status, headers)
+
+
+def _name_of(scope):
+    """The name of an error in its interface."""
+    return "message" if scope["path"].startswith("/v2/") else "error"
 
 
 def _limit_body(request, limit):
     """Has the body of a request refused where it is too large."""
     receive, size = request.receive, 0
-    if len(request.url.query) > _MAX_QUERY:
+    if len(request.scope["query_string"]) > _MAX_QUERY:
         raise ApiError(414, f"an address may have {_MAX_QUERY:,} characters: send a body")
 
     async def limited():
@@ -272,8 +281,9 @@ class _Watch:
         service.running += 1
         try:
             if service.is_ending and scope["path"] not in ("/health", "/ready"):
-                name = "message" if scope["path"].startswith("/v2/") else "error"
-                refusal = JSONResponse({name: "the server ends"}, 503, {"Connection": "close"})
+                refusal = JSONResponse(
+                    {_name_of(scope): "the server ends"}, 503, {"Connection": "close"}
+                )
                 await refusal(scope, receive, sent)
             else:
                 await self._app(scope, receive, sent)

@@ -1,6 +1,7 @@
 """The models of a server, by their languages; and the language of a text."""
 
 import functools
+import re
 from collections.abc import Iterable, Sequence
 
 import langcodes
@@ -68,10 +69,12 @@ class Catalogue:
             400, f"there is no model for {source}-{target}: there are {', '.join(pairs)}"
         )
 
-    def detect(self, text: str, codes: Sequence[str] | None = None) -> list[tuple[str, float]]:
+    def detect(
+        self, text: str, codes: Sequence[str] | None = None, html: bool = False
+    ) -> list[tuple[str, float]]:
         """The languages that a text may have, of `codes` or of all, with their probabilities.
 
-        The most probable is first. Where there is one alone, it is that.
+        The most probable is first. Where there is one alone, it is that. Tags of HTML do not count.
         """
         codes = codes or self.sources
         if len(codes) == 1:
@@ -79,6 +82,7 @@ class Catalogue:
         known = _by_identifier(tuple(codes))
         if not known:
             raise ApiError(400, f"name the source language, one of {', '.join(codes)}")
+        text = re.sub("<[^>]*>", " ", text) if html else text
         ranked = _identifier(tuple(known)).rank(text[:_READ])
         return [(known[name], float(probability)) for name, probability in ranked]
 

@@ -1,12 +1,10 @@
 """The interface of DeepL, v2: https://developers.deepl.com/api-reference."""
 
 import csv
-import dataclasses
 import io
 import re
 from typing import Annotated, Any, Literal
 
-import langcodes
 from pydantic import BeforeValidator, ConfigDict, Field
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
@@ -15,6 +13,7 @@ from keras_mt.serving.catalogue import name_of
 from keras_mt.serving.errors import ApiError
 from keras_mt.serving.fields import Endpoint, File, KeyFields, Strings
 from keras_mt.serving.files import Files
+from keras_mt.serving.glossaries import bases
 from keras_mt.serving.texts import Wish
 
 _NO_LIMIT = 10**12  # What DeepL says where characters have no limit.
@@ -100,22 +99,16 @@ class _Api:
         # XML is read as HTML, whose reader keeps elements that it does not know, such as `<x/>`.
         is_html = bool(fields.tag_handling)
         wish = self._wish(fields, user, is_html, fields.split_sentences)
-        sources = [wish.source or self._detected(text, wish) for text in fields.text]
-        wishes = [dataclasses.replace(wish, source=source) for source in sources]
-        found = await self._service.translate(user, fields.text, wishes)
+        found = await self._service.translate(user, fields.text, wish)
         rows = [
             {
-                "detected_source_language": source.upper(),
+                "detected_source_language": translation.source[0].upper(),
                 "text": translation.text,
                 "billed_characters": len(text),
             }
-            for text, source, translation in zip(fields.text, sources, found, strict=True)
+            for text, translation in zip(fields.text, found, strict=True)
         ]
         return JSONResponse({"translations": rows}, headers=fields.headers)
-
-    def _detected(self, text, wish):
-        text = re.sub("<[^>]*>", " ", text) if wish.html else text
-        return self._catalogue.detect(text, self._catalogue.sources_of(wish.target))[0][0]
 
     def _wish(self, fields, user, *details):
         """The wish of fields; its source is "" if none is named."""
@@ -124,10 +117,7 @@ class _Api:
         if fields.glossary_id:
             if not source:
                 raise ApiError(400, "glossary_id needs source_lang")
-            glossary = self._glossaries.find(fields.glossary_id, user)
-            pair, own = _bases(source, target), _bases(glossary.source, glossary.target)
-            if glossary.source and pair != own:
-                raise ApiError(400, f"the glossary is for {'-'.join(own)}, not {'-'.join(pair)}")
+            self._glossaries.find(fields.glossary_id, user, (source, target))
         return Wish(source, target, fields.glossary_id or None, *details)
 
     async def languages(self, request: Request, fields: _LanguagesFields, user: str) -> Response:
@@ -150,7 +140,7 @@ class _Api:
         catalogue = self._catalogue
         pairs = ((a, b) for a in catalogue.sources for b in catalogue.targets_of(a))
         found = (pair for pair in pairs if catalogue.pool(*pair).facts.supports_terms)
-        return list(dict.fromkeys(_bases(*pair) for pair in found))
+        return list(dict.fromkeys(bases(*pair) for pair in found))
 
     async def make_glossary(self, request: Request, fields: _GlossaryFields, user: str) -> Response:
         source = self._catalogue.source(fields.source_lang)
@@ -170,7 +160,7 @@ class _Api:
 
     def _described(self, glossary):
         """The description of a glossary, for each pair of languages that it is for."""
-        own = [_bases(glossary.source, glossary.target)]
+        own = [bases(glossary.source, glossary.target)]
         return [
             {
                 "glossary_id": glossary.id,
@@ -217,11 +207,6 @@ class _Api:
             raise ApiError(503, "the document is being translated", {"Retry-After": "1"})
         headers = {"Content-Disposition": "attachment"}
         return Response(self._files.take(file), 200, headers, "application/octet-stream")
-
-
-def _bases(*codes):
-    """The languages of codes, without the countries, which glossaries have none of."""
-    return tuple(code and langcodes.Language.get(code).language.upper() for code in codes)
 
 
 def _languages(pair):

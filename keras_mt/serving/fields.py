@@ -5,7 +5,14 @@ import json
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError, WithJsonSchema
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    ValidationError,
+    WithJsonSchema,
+    field_validator,
+)
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -19,6 +26,13 @@ class Fields(BaseModel):
     """The fields of a request, in its query and in a form or JSON; others are ignored."""
 
     model_config = ConfigDict(coerce_numbers_to_str=True)
+
+    @field_validator("*")
+    @classmethod
+    def _is_unicode(cls, value: Any) -> Any:
+        """Refuses halves of characters, which JSON and some charsets can have."""
+        json.dumps(value, ensure_ascii=False, default=str).encode()
+        return value
 
 
 class KeyFields(Fields):
@@ -63,7 +77,10 @@ async def read_fields(request: Request, fields: type[Fields]) -> Fields:
     given = _values(request.query_params)
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind in _FORMS:
-        given |= _values(await request.form(max_files=1))
+        try:
+            given |= _values(await request.form(max_files=1))
+        except ValueError:
+            raise ApiError(400, "the form cannot be read") from None
     elif data := await request.body():
         if kind not in ("application/json", ""):
             raise ApiError(415, f"a body must be JSON or a form, not {kind}")

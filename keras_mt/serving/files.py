@@ -94,10 +94,11 @@ class Files:
         """The translation of a file that is done, which is deleted; ApiError if it failed."""
         file.task.result()
         data = (file.folder / "translated" / f"file{file.suffix}").read_bytes()
-        self._remove(file)
+        self.remove(file)
         return data
 
-    def _remove(self, file):
+    def remove(self, file: File) -> None:
+        """Deletes a file."""
         self._all.pop(file.id, None)
         shutil.rmtree(file.folder, ignore_errors=True)
 
@@ -105,7 +106,7 @@ class Files:
         """Keeps a file for a while, if its sender has not gone away."""
         is_gone = task.cancelled()
         is_gone or task.exception()  # Which asyncio logs if nobody asks for it.
-        asyncio.get_running_loop().call_later(0 if is_gone else _KEPT, self._remove, file)
+        asyncio.get_running_loop().call_later(0 if is_gone else _KEPT, self.remove, file)
 
     async def _run(self, file, wish):
         try:

@@ -8,6 +8,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import langcodes
+
 from keras_mt.errors import InputError
 from keras_mt.files import atomic_write
 from keras_mt.serving.errors import ApiError
@@ -70,11 +72,14 @@ class Glossaries:
         """The glossaries that a user may use."""
         return [each for each in self._all.values() if each.user in (user, None)]
 
-    def find(self, id: str, user: str) -> StoredGlossary:
-        """A glossary that a user may use; ApiError if there is none."""
+    def find(self, id: str, user: str, pair: tuple[str, str] | None = None) -> StoredGlossary:
+        """A glossary that a user may use, for a pair of languages; ApiError if there is none."""
         found = self._all.get(id)
         if found is None or found.user not in (user, None):
             raise ApiError(404, f"there is no glossary {id!r}")
+        own, others = bases(found.source, found.target), bases(*pair or ())
+        if pair and found.source and own != others:
+            raise ApiError(400, f"the glossary is for {'-'.join(own)}, not {'-'.join(others)}")
         return found
 
     def add(
@@ -101,3 +106,8 @@ class Glossaries:
         del self._all[id]
         if self._folder:
             (self._folder / f"{id}.json").unlink(missing_ok=True)
+
+
+def bases(*codes: str) -> tuple[str, ...]:
+    """The languages of codes, without the countries, which glossaries have none of."""
+    return tuple(code and langcodes.Language.get(code).language.upper() for code in codes)

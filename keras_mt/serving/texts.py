@@ -22,12 +22,14 @@ class Wish:
     """How a text is to be translated.
 
     Attributes:
-        source, target: Codes of languages that the catalogue has.
+        source, target: Codes of languages that the catalogue has; the former may be "", that of
+            the text.
         glossary: The key of a glossary, or None.
         html: Whether the text is HTML, a page or a part of one.
         split: "1" for sentences and lines, "nonewlines" for sentences that lines may cross, "0" for
             lines alone, as in the API of DeepL.
         detailed: Whether confidence, warnings and links are wanted.
+        confidence: The probability of the source.
     """
 
     source: str
@@ -36,6 +38,7 @@ class Wish:
     html: bool = False
     split: str = "1"
     detailed: bool = False
+    confidence: float = 1.0
 
 
 class Translation(NamedTuple):
@@ -47,12 +50,14 @@ class Translation(NamedTuple):
         links: Places that belong together: `(start, end, start, end)`, in characters of the text
             and of the translation.
         warnings: `(start, end, warning)` of parts of the translation.
+        source: The language of the text, which may have been found, with its probability.
     """
 
     text: str
     alternatives: list[str]
     links: list[tuple[int, int, int, int]]
     warnings: list[tuple[int, int, str]]
+    source: tuple[str, float]
 
 
 class Plan:
@@ -66,7 +71,7 @@ class Plan:
     """
 
     def __init__(self, text: str, wish: Wish, facts) -> None:
-        self.characters = len(text)
+        self.characters, self._source = len(text), (wish.source, wish.confidence)
         is_fragment = bool(getattr(text, "elements", ()))
         self._html = _Fragment(text) if is_fragment else _page(text) if wish.html else None
         if self._html:
@@ -95,7 +100,7 @@ class Plan:
             every = [own[min(k, len(own) - 1)].text for own in found]
             texts.append(self._joined(every))
         best, *others = dict.fromkeys(texts)
-        return Translation(best, others, *self._details(answers))
+        return Translation(best, others, *self._details(answers), self._source)
 
     def _joined(self, texts):
         if self._html:

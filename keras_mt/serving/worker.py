@@ -62,12 +62,13 @@ def _translated(translator, jobs) -> Iterator[Answer]:
         confidence=detailed[0] and translator.supports_confidence,
         **columns,
     )
-    links = [None] * len(texts)
+    best, links = [x[0].text if x else "" for x in found], [None] * len(texts)
     if detailed[0] and translator.supports_alignment:
-        links = translator.align_words(texts, [x[0].text if x else "" for x in found], **columns)
-    for i, (hypotheses, own) in enumerate(zip(found, links, strict=True)):
+        links = translator.align_words(texts, best, **columns)
+    rows = zip(found, links, translator.token_counts(best), strict=True)
+    for i, (hypotheses, own, tokens) in enumerate(rows):
         pairs = () if own is None else tuple(map(tuple, own.tolist()))
-        yield Answer(hypotheses, pairs, 0, found.refusals.get(i, ""))
+        yield Answer(hypotheses, pairs, tokens, found.refusals.get(i, ""))
 
 
 def _end_with_parent():

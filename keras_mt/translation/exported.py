@@ -4,6 +4,7 @@ import functools
 import hashlib
 import json
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 from keras_mt.errors import InputError
@@ -107,6 +108,12 @@ class ExportedTranslator(BaseTranslator):
             with open(path, "rb") as file:
                 hashlib.file_digest(file, lambda: digest)
         return digest.hexdigest()
+
+    def token_counts(self, texts: Sequence[str]) -> list[int]:
+        tokenizer = getattr(self._engine, "tokenizer", None)  # A SavedModel's is in its graph.
+        if tokenizer is None:
+            return super().token_counts(texts)
+        return [len(tokenizer.target_pieces(text)) for text in texts]
 
     def _check_asked(self, prefixes, token_scores, confidence):
         super()._check_asked(prefixes, token_scores=token_scores, confidence=confidence)

@@ -221,6 +221,10 @@ class BaseTranslator(abc.ABC):
         sides = {"source": source, "target": target}
         return self._answers("align", _as_links, source_language, target_language, **sides)
 
+    def token_counts(self, texts: Sequence[str]) -> list[int]:
+        """The number of tokens of each translation; 0 where the model does not say."""
+        return [0] * len(texts)
+
     def _answers(self, name, as_result, source_language, target_language, **columns) -> Any:
         """The results of `align` or `score`, made of the outputs for a request and the request."""
         if name == "align" and not self.supports_alignment:

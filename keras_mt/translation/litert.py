@@ -38,27 +38,27 @@ class LiteRTModel:
     def __init__(self, folder: Path, card: Mapping[str, Any], options: TranslationOptions):
         try:
             (folder / LITERT_MODEL).stat()
-            self._tokenizer = PlainTokenizer.load(folder)
+            self.tokenizer = PlainTokenizer.load(folder)
         except FileNotFoundError as error:
             raise InputError(f"There is no {error.filename}: put it back.") from None
         settings = card["options"]
-        if self._tokenizer.fingerprint != card["tokenizer"]["sha256"]:
+        if self.tokenizer.fingerprint != card["tokenizer"]["sha256"]:
             raise InputError(
                 f"The tokenizer in {folder} is not that of its {LITERT_MODEL}: put back the files "
                 "that the export wrote."
             )
         self._options = options
         self._segmenter = Segmenter(
-            self._tokenizer, settings["limit"], options.split_sentences, settings["reads_terms"]
+            self.tokenizer, settings["limit"], options.split_sentences, settings["reads_terms"]
         )
         self._nothing_found = options.nothing_found(settings["shortlist"]).encode()
         limit = min(self._segmenter.source_limit, self._segmenter.target_limit)
         self._line_too_long = LINE_TOO_LONG.format(limit).encode()
-        self._target_tokens = _TARGET_LOGITS // self._tokenizer.target_vocab_size
+        self._target_tokens = _TARGET_LOGITS // self.tokenizer.target_vocab_size
         self._interpreters = _Interpreters(
-            folder / LITERT_MODEL, settings["rows"] or _ROWS, self._tokenizer.padding_id
+            folder / LITERT_MODEL, settings["rows"] or _ROWS, self.tokenizer.padding_id
         )
-        languages = LANGUAGES if self._tokenizer.languages else ()
+        languages = LANGUAGES if self.tokenizer.languages else ()
         self.inputs = {"serving_default": ("text", *languages)}
         self.outputs = {"confidence": MEASURES, "score": ("token_log_probs",)}
         if "attention" in self._interpreters.signatures["score"]["outputs"]:
@@ -115,7 +115,7 @@ class LiteRTModel:
             for tokens, length, score in zip(*columns, strict=True):
                 if score > NO_HYPOTHESIS:
                     ids = segment.pieces, segment.source, tokens[:length], self._segmenter.forced
-                    text = as_str(self._tokenizer.text(tokens[:length]))
+                    text = as_str(self.tokenizer.text(tokens[:length]))
                     segment.found.append(Pair(*ids, text, score))
 
     def _add_confidence(self, answers, every):
@@ -132,11 +132,11 @@ class LiteRTModel:
         mean = sum(log_prob for log_prob, _ in own) / max(len(own), 1)
         loops = differ = False
         for pair in pairs:
-            words = [id for id in pair.tokens if id != self._tokenizer.eos_id]
+            words = [id for id in pair.tokens if id != self.tokenizer.eos_id]
             less, more = sorted([len(pair.pieces), len(words)])
             loops |= _repeats(words) and not _repeats(pair.pieces)
             differ |= more > 2 * less + 5 and bool(pair.tokens)
-        piece = b"" if token is None else self._tokenizer.id_to_string(token)
+        piece = b"" if token is None else self.tokenizer.id_to_string(token)
         return mean, worst, piece, loops, differ
 
     def _add_attention(self, answers, every, codes):
@@ -146,7 +146,7 @@ class LiteRTModel:
             for several, own in zip(every, codes, strict=True)
         ]
         self._read(every)
-        as_source, as_target = self._tokenizer.source_id_to_string, self._tokenizer.id_to_string
+        as_source, as_target = self.tokenizer.source_id_to_string, self.tokenizer.id_to_string
         for answer, several in zip(answers, every, strict=True):
             sources = [[as_source(id) for x in pairs for id in x.source] for pairs in several]
             targets = [[as_target(id) for x in pairs for id in x.tokens] for pairs in several]
@@ -162,7 +162,7 @@ class LiteRTModel:
         self._read([every])
         for pairs in every:
             log_probs = [x for pair in pairs for x in pair.log_probs]
-            tokens = [self._tokenizer.id_to_string(id) for pair in pairs for id in pair.tokens]
+            tokens = [self.tokenizer.id_to_string(id) for pair in pairs for id in pair.tokens]
             reason = b"" if np.isfinite(log_probs).all() else DIVERGED.encode()
             answer = {"tokens": tokens, "log_probs": log_probs, "lengths": len(tokens)}
             answers.append({**answer, "refused": reason if pairs else self._line_too_long})

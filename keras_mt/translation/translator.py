@@ -241,6 +241,9 @@ class Translator(BaseTranslator):
         translator.card = self.card
         return translator
 
+    def token_counts(self, texts: Sequence[str]) -> list[int]:
+        return self.tokenizer.target_pieces(tf.constant(texts)).row_lengths().numpy().tolist()
+
     def _arguments(self):
         """The constructor's arguments, but for models and tokenizer."""
         others = {name: getattr(self, name) for name in (*LANGUAGES, "shortlist", "glossary")}
