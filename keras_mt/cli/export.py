@@ -29,12 +29,13 @@ def export(run_dir, directory, name, **options):
     """Export a run as a SavedModel: strings in, beam-searched translations out.
 
     DIRECTORY is a version folder, such as saved_models/en_de/1. With another --format it is any
-    folder. It must not exist yet.
+    folder, and with argos a file. It must not exist yet.
 
     \b
     keras-mt export runs/en_de saved_models/en_de/1
     keras-mt export runs/en_de saved_models/en_de/2 --dtype bfloat16
     keras-mt export runs/en_de en_de_ct2 --format ctranslate2 --quantization int8
+    keras-mt export runs/en_de en_de.argosmodel --format argos
     keras-mt export runs/en_de en_de_marian --format huggingface
     keras-mt export runs/en_de en_de_litert --format litert
     keras-mt export runs/en_de en_de_onnx --format onnx

@@ -1,6 +1,8 @@
 """Export to CTranslate2."""
 
 import os
+from pathlib import Path
+from typing import Any
 
 import keras
 
@@ -28,28 +30,37 @@ def to_ctranslate2(
     A shortlist becomes the vocabulary map that `use_vmap=True` reads.
     """
     FORMAT.check(translator, directory, quantization)
-    spec = _spec(translator.models[0])
-    tokenizer = translator.tokenizer
-    sources = _pieces(tokenizer.source_id_to_string, tokenizer.source_vocab_size)
-    names = _pieces(tokenizer.id_to_string, tokenizer.target_vocab_size)
+    spec = specification(translator)
+    with new_folder(directory) as temporary:
+        save(spec, temporary, quantization)
+        RunFolder(temporary).save_tokenizer(translator.tokenizer)
+        if translator.shortlist is not None:
+            (temporary / "vmap.txt").write_text(_vocabulary_map(translator), encoding="utf-8")
+
+
+def specification(translator: Translator) -> Any:
+    """CTranslate2's specification of a model with its weights and its vocabularies."""
+    spec, tokenizer = _spec(translator.models[0]), translator.tokenizer
+    sources, names = _vocabularies(tokenizer)
     spec.register_source_vocabulary(sources)
     spec.register_target_vocabulary(names)
     spec.config.decoder_start_token = spec.config.bos_token = names[tokenizer.bos_id]
     spec.config.eos_token = names[tokenizer.eos_id]
     spec.config.add_source_eos = not tokenizer.languages  # Otherwise the caller adds the end.
+    return spec
+
+
+def save(spec: Any, folder: Path, quantization: str | None) -> None:
+    """Writes what `ctranslate2.Translator(folder)` loads."""
     spec.validate()
     spec.optimize(quantization=quantization or "float32")
-    with new_folder(directory) as temporary:
-        spec.save(str(temporary))
-        RunFolder(temporary).save_tokenizer(tokenizer)
-        if translator.shortlist is not None:
-            lines = _vocabulary_map(translator, sources, names)
-            (temporary / "vmap.txt").write_text(lines, encoding="utf-8")
+    spec.save(str(folder))
 
 
-def _vocabulary_map(translator, sources, names):
+def _vocabulary_map(translator):
     """The shortlist as CTranslate2 reads it; what is always there belongs to an empty source."""
     shortlist, tokenizer = translator.shortlist, translator.tokenizer
+    sources, names = _vocabularies(tokenizer)
     always = [tokenizer.padding_id, *tokenizer.forbidden_ids, *shortlist.always]
     rows = zip(["", *sources], [always, *shortlist.table], strict=True)
     return "".join(
@@ -57,10 +68,11 @@ def _vocabulary_map(translator, sources, names):
     )
 
 
-def _pieces(id_to_string, size):
-    """The pieces of a vocabulary; empty ones get a name, since all must be different."""
-    pieces = [piece.decode("utf-8") for piece in id_to_string(range(size)).numpy()]
-    return [piece or f"<unused{i}>" for i, piece in enumerate(pieces)]
+def _vocabularies(tokenizer):
+    """The pieces of both sides; empty ones get a name, since all must be different."""
+    sources = tokenizer.source_id_to_string(range(tokenizer.source_vocab_size))
+    sides = sources, tokenizer.id_to_string(range(tokenizer.target_vocab_size))
+    return [[x.decode() or f"<unused{i}>" for i, x in enumerate(side.numpy())] for side in sides]
 
 
 def _spec(model):

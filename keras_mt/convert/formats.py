@@ -20,6 +20,7 @@ from keras_mt.options.fields import option
 FORMATS = {
     "saved_model": "a SavedModel, from strings to strings",
     "ctranslate2": "a folder for CTranslate2",
+    "argos": "a package for Argos Translate and LibreTranslate",
     "huggingface": "a folder of MarianMT for transformers",
     "marian": "a folder for Marian, Bergamot and Firefox",
     "litert": "a folder that translates without TensorFlow, by LiteRT",
@@ -32,8 +33,8 @@ class ExportOptions:
     """The options of exports, each for the formats that hold it."""
 
     quantization: str | None = option(
-        "How ctranslate2, marian or litert stores the weights; marian takes int8 alone, litert "
-        "int8 or float32.",
+        "How ctranslate2, argos, marian or litert stores the weights; marian takes int8 alone, "
+        "litert int8 or float32.",
         choices=("int8", "int16", "float16", "float32"),
         default_text="int8 for litert, else float32",
     )
@@ -122,12 +123,14 @@ def export(
 
     Args:
         translator: A `keras_mt.Translator`.
-        directory: The folder to write; of a SavedModel that of a version.
-        format: `"saved_model"`, `"ctranslate2"`, `"huggingface"`, `"marian"`, `"litert"` or
-            `"onnx"`.
+        directory: The folder to write; of a SavedModel that of a version, for Argos Translate a
+            file.
+        format: `"saved_model"`, `"ctranslate2"`, `"argos"`, `"huggingface"`, `"marian"`,
+            `"litert"` or `"onnx"`.
         **options: Of a SavedModel those of `Translator.export`. Of others `quantization`: `"int8"`,
-            and for CTranslate2 also `"int16"` and `"float16"`; None for float32. For LiteRT it is
-            `"int8"`, the default, or `"float32"`, and `card` is as of a SavedModel.
+            and for CTranslate2 and Argos Translate also `"int16"` and `"float16"`; None for
+            float32. For LiteRT it is `"int8"`, the default, or `"float32"`. For LiteRT and Argos
+            Translate `card` is as of a SavedModel.
 
     Raises:
         FileExistsError: If the folder exists.

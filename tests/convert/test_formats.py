@@ -107,6 +107,8 @@ def test_an_option_of_the_search_is_written_or_refused_by_name(write, file, load
         ("litert", "target_language", "de", True),
         ("ctranslate2", "target_language", "de", False),
         ("ctranslate2", "beam_size", 2, False),
+        ("argos", "beam_size", 2, False),
+        ("argos", "card", {"license": "mit"}, True),
         ("onnx", "n_best", 2, False),
         ("saved_model", "quantization", "int8", False),
         ("saved_model", "temperature", 0.5, True),
@@ -118,5 +120,5 @@ def test_a_format_says_which_options_it_takes(name, option, value, takes):
 
 
 def test_a_format_that_is_none_is_refused(tmp_path):
-    with pytest.raises(ValueError, match=r"format must be one of saved_model, .*'argos'"):
-        export(None, tmp_path / "out", "argos")
+    with pytest.raises(ValueError, match=r"format must be one of saved_model, .*'gguf'"):
+        export(None, tmp_path / "out", "gguf")
