@@ -3,7 +3,7 @@
 import csv
 import io
 import re
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BeforeValidator, ConfigDict, Field
 from starlette.requests import Request
@@ -15,6 +15,9 @@ from keras_mt.serving.fields import Endpoint, File, KeyFields, Strings
 from keras_mt.serving.files import Files
 from keras_mt.serving.glossaries import bases
 from keras_mt.serving.texts import Wish
+
+if TYPE_CHECKING:  # It imports this module.
+    from keras_mt.serving.app import Service
 
 _NO_LIMIT = 10**12  # What DeepL says where characters have no limit.
 
@@ -65,7 +68,7 @@ class _GlossaryFields(KeyFields):
     entries_format: Literal["tsv", "csv"]
 
 
-def endpoints(service) -> list[Endpoint]:
+def endpoints(service: "Service") -> list[Endpoint]:
     """The endpoints of a `Service`."""
     api = _Api(service)
     glossary, document = "/v2/glossaries/{id}", "/v2/document/{id}"

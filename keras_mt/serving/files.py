@@ -10,7 +10,7 @@ import logging
 import secrets
 import shutil
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from starlette.datastructures import UploadFile
 
@@ -19,6 +19,9 @@ from keras_mt.documents.registry import FORMATS
 from keras_mt.errors import InputError
 from keras_mt.serving.errors import ApiError
 from keras_mt.serving.texts import Plan, Wish
+
+if TYPE_CHECKING:  # It imports this module.
+    from keras_mt.serving.app import Service
 
 _log = logging.getLogger("keras_mt.serving")
 SUFFIXES = tuple(itertools.chain.from_iterable(FORMATS.values()))
@@ -56,7 +59,7 @@ class File:
 class Files:
     """Translates files, each in a private folder of its own, by the models of a `Service`."""
 
-    def __init__(self, service) -> None:
+    def __init__(self, service: "Service") -> None:
         self._service = service
         self._all: dict[str, File] = {}
 

@@ -1,6 +1,6 @@
 """The interface of LibreTranslate: https://docs.libretranslate.com/api/."""
 
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field
 from starlette.requests import Request
@@ -11,6 +11,9 @@ from keras_mt.serving.errors import ApiError
 from keras_mt.serving.fields import Endpoint, Fields, File, KeyFields
 from keras_mt.serving.files import SUFFIXES, Files
 from keras_mt.serving.texts import Wish
+
+if TYPE_CHECKING:  # It imports this module.
+    from keras_mt.serving.app import Service
 
 
 class _WishFields(KeyFields):
@@ -36,7 +39,7 @@ class _DetectFields(KeyFields):
     q: str
 
 
-def endpoints(service) -> list[Endpoint]:
+def endpoints(service: "Service") -> list[Endpoint]:
     """The endpoints of a `Service`."""
     api = _Api(service)
     return [

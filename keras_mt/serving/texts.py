@@ -9,7 +9,7 @@ from typing import NamedTuple
 from keras_mt.documents.html import HtmlDocument
 from keras_mt.errors import InputError
 from keras_mt.serving.errors import ApiError
-from keras_mt.serving.messages import Answer, Job
+from keras_mt.serving.messages import Answer, Facts, Job
 from keras_mt.text.markup import BLOCKS, HtmlFragment, Tokens
 from keras_mt.text.plain import split_sentences
 
@@ -70,7 +70,7 @@ class Plan:
         jobs: The jobs.
     """
 
-    def __init__(self, text: str, wish: Wish, facts) -> None:
+    def __init__(self, text: str, wish: Wish, facts: Facts) -> None:
         self.characters, self._source = len(text), (wish.source, wish.confidence)
         is_fragment = bool(getattr(text, "elements", ()))
         self._html = _Fragment(text) if is_fragment else _page(text) if wish.html else None
