@@ -63,6 +63,7 @@ class RunConfig:
     # The step at which the learning rate has fallen to 0; None where it does not, or is not known.
     total_steps: int | None = None
     license: str | None = None  # Of an imported model, and of models trained from it.
+    trimmed: dict[str, Any] | None = None  # What `keras-mt trim` did, to it or to what it is from.
     model_config: dict[str, Any] | None = None  # Its `get_config`, once it is built.
     # `{"corpora": [...]}`, those of the training splits before those of the validation splits, as
     # of `EncodedPairs`; with adapters also "init", a hash of the weights below them. None for a run
@@ -339,6 +340,7 @@ class RunFolder:
             "data": names[0] if len(names) == 1 else names,
             "pairs": config.pairs and list(config.pairs),
             "license": config.license,
+            "trimmed": config.trimmed,
         }
         measured = [row for row in self.read_log() if row["val_bleu"]]
         if config.options.weights == "best" and measured:

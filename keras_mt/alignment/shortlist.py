@@ -181,6 +181,14 @@ class Shortlist:
                 f"and not for {' to '.join(given) or 'none'}: learn one with `keras-mt shortlist`."
             )
 
+    def of_ids(self, source: Sequence[int], target: Sequence[int], fingerprint: str) -> Self:
+        """The shortlist of a tokenizer that has these ids of the old one, in their new order."""
+        new = np.full(1 + max(self.table.max(initial=0), self.always.max(initial=0), *target), -1)
+        new[target] = np.arange(len(target))
+        table = np.where(self.table < 0, -1, new[self.table])[source]
+        always = new[self.always]
+        return type(self)(table, always[always >= 0], fingerprint, self.languages)
+
     def vocabulary(
         self, source: tf.Tensor, special: Sequence[int], size: int, more: tf.Tensor | None = None
     ) -> Vocabulary:

@@ -17,7 +17,7 @@ _NAMES = (
     "serve",
     "shortlist",
 )
-_NAMES += ("train", "translate", "translate-files")
+_NAMES += ("train", "translate", "translate-files", "trim")
 # Each is a module here, and a function in it, of these names.
 _FUNCTIONS = {name: name.replace("-", "_") for name in _NAMES} | {"import": "import_"}
 

@@ -2,7 +2,7 @@
 
 from keras_mt.extras import lazy
 
-_HOMES = {"export": "formats"}
+_HOMES = {"export": "formats", "trim": "trimming"}
 _HOMES |= dict.fromkeys(("from_huggingface", "from_marian", "import_model"), "imports")
 
 __all__ = list(_HOMES)

@@ -1,6 +1,7 @@
 """Marian's own format: its configuration, its names of weights, and folders written for it."""
 
 import dataclasses
+import itertools
 import json
 import os
 from collections.abc import Sequence
@@ -195,38 +196,45 @@ def _vocabularies(tokenizer, multiple):
     Unused pieces, with the id -1, fill up their number to a multiple.
     """
     if isinstance(tokenizer, Tokenizer) and not tokenizer.languages:
-        model, order = _for_marian(tokenizer, multiple)
+        model, order = _padded(*_for_marian(tokenizer), multiple)
         return [model], [order, order]
     if isinstance(tokenizer, PretrainedTokenizer):
         processors = [SentencePieceProcessor(model_proto=model) for model in tokenizer.models]
         tables = [pieces_of(processor, "the tokenizer") for processor in processors]
-        sides = [[p for p in side if p] for side in tokenizer.settings["pieces"]]
-        if tables == sides and not any(len(side) % multiple for side in sides):
-            orders = [np.arange(len(side)) for side in sides]
-            return list(tokenizer.models), [orders[0], orders[-1]]
+        sides = tokenizer.settings["pieces"]
+        if tables == [[p for p in side if p] for side in sides]:
+            orders = [[id for id, piece in enumerate(side) if piece] for side in sides]
+            padded = [_padded(*x, multiple) for x in zip(tokenizer.models, orders, strict=True)]
+            return [model for model, _ in padded], [padded[0][1], padded[-1][1]]
     raise InputError(
-        "Marian takes a Tokenizer without languages, or one imported from Marian's .spm files (for "
-        "int8 of a multiple of 8 pieces)."
+        "Marian takes a Tokenizer without languages, or one imported from Marian's .spm files."
     )
 
 
-def _for_marian(tokenizer, multiple):
+def _for_marian(tokenizer):
     """A SentencePiece model without padding and start, whose end is 0 and unknown 1."""
     proto = sentencepiece_model_pb2.ModelProto.FromString(tokenizer.model)
     dropped = tokenizer.padding_id, tokenizer.bos_id
     first = [tokenizer.eos_id, tokenizer.unknown_id]
     order = first + [i for i in range(len(proto.pieces)) if i not in (*first, *dropped)]
     pieces = [proto.SentencePiece.FromString(proto.pieces[i].SerializeToString()) for i in order]
-    for number in range(-len(order) % multiple):
-        order.append(-1)
-        unused = proto.SentencePiece.UNUSED
-        pieces.append(proto.SentencePiece(piece=f"<unused{number}>", type=unused))
     del proto.pieces[:]
     proto.pieces.extend(pieces)
     spec = proto.trainer_spec
     spec.eos_id, spec.unk_id, spec.bos_id, spec.pad_id = 0, 1, -1, -1
-    spec.vocab_size = len(order)
-    return proto.SerializeToString(), np.array(order)
+    return proto.SerializeToString(), order
+
+
+def _padded(model, order, multiple):
+    """A model with unused pieces up to a multiple, and our ids of its pieces, -1 for those."""
+    proto = sentencepiece_model_pb2.ModelProto.FromString(model)
+    known, unused = {each.piece for each in proto.pieces}, proto.SentencePiece.UNUSED
+    names = (name for i in itertools.count() if (name := f"<unused{i}>") not in known)
+    for name in itertools.islice(names, -len(order) % multiple):
+        proto.pieces.add(piece=name, type=unused)
+    added = len(proto.pieces) - len(order)
+    proto.trainer_spec.vocab_size = len(proto.pieces)
+    return proto.SerializeToString(), np.array([*order, *[-1] * added])
 
 
 def _tensors(model, orders):

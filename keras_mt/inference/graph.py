@@ -66,8 +66,9 @@ class TranslationGraph:
     @functools.cached_property
     def supports_alignment(self) -> bool:
         """True if any of the models has attention weights to align by."""
-        tokens = tf.fill((1, 2), self.tokenizer.eos_id)
-        return self.predictor.attention(tokens, tokens) is not None
+        _, (end, *_) = self.tokenizer.around_source(None)
+        tokens = [tf.fill((1, 2), id) for id in (end, self.tokenizer.eos_id)]
+        return self.predictor.attention(*tokens) is not None
 
     def translate(
         self,

@@ -48,7 +48,7 @@ def resolve(
     elif base is not None:
         defaults = _options_of(base, given)
         if base.config is not None:
-            known = {"generation": base.config.generation, "license": base.config.license}
+            known = {n: getattr(base.config, n) for n in ("generation", "license", "trimmed")}
     elif fitted := _is_fitted(request.options):
         defaults = fitted_options(given, corpora.statistics, bool(corpora.validation), worker)
     else:
