@@ -8,6 +8,7 @@ import importlib.util
 import os
 import signal
 import sys
+import threading
 
 
 def _light_package():
@@ -20,6 +21,19 @@ def _light_package():
     spec = importlib.util.find_spec("keras_mt")
     package = sys.modules["keras_mt"] = importlib.util.module_from_spec(spec)
     return lambda: spec.loader.exec_module(package)
+
+
+def begin_worker():
+    """Has a new process of a server end with the server, and no earlier."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the server's, which ends this.
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent():
+    import multiprocessing
+
+    multiprocessing.parent_process().join()
+    os._exit(1)
 
 
 def load_worker(model):

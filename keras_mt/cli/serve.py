@@ -3,6 +3,8 @@
 import asyncio
 import ipaddress
 import logging
+import signal
+import sys
 import tempfile
 from pathlib import Path
 
@@ -91,6 +93,7 @@ def serve(models, host, port, api_keys, no_api_keys, glossaries, folder, workers
     with tempfile.TemporaryDirectory(prefix="keras_mt_") as private:
         settings = Settings(Path(private), keys, **limits)
         pools = {"workers": workers, "max_waiting": waiting, "patience": 2 * settings.timeout}
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit())  # While models load.
         asyncio.run(serve(models, stored, settings, host, port, **pools))
 
 

@@ -14,10 +14,11 @@ from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 from typing import Any
 
+from keras_mt.errors import InputError
 from keras_mt.serving.messages import Answer, Facts, Job
 from keras_mt.serving.queue import FairQueue, Turn
 from keras_mt.serving.worker import translate
-from keras_mt_command import load_worker
+from keras_mt_command import begin_worker, load_worker
 
 _log = logging.getLogger("keras_mt.serving")
 _TRIES = 3  # The workers that a text may take with it.
@@ -109,19 +110,22 @@ class Pool:
 
     async def _add(self, tasks, turn):
         for task in tasks:
-            self.queue.add(task, len(task.job.text), turn, task.job.detailed)
+            # One whose worker died goes alone, so that it takes no other with it again.
+            kind = task if task.tries else task.job.detailed
+            self.queue.add(task, len(task.job.text), turn, kind)
         async with self._has_texts:
             self._has_texts.notify_all()
 
     async def _started(self):
         """A process that is ready."""
-        context = multiprocessing.get_context("spawn")
-        executor = ProcessPoolExecutor(1, context)
-        call = executor.submit(load_worker, str(self._path))
+        executor = ProcessPoolExecutor(1, multiprocessing.get_context("spawn"), begin_worker)
         try:
-            self.facts = await asyncio.wrap_future(call)
-        except BaseException:
+            self.facts = await asyncio.wrap_future(executor.submit(load_worker, str(self._path)))
+        except BaseException as error:
             executor.shutdown(wait=False)
+            if isinstance(error, BrokenProcessPool):
+                message = f"a process that loaded {self._path} died: is there memory for it?"
+                raise InputError(message) from None
             raise
         return executor
 
@@ -144,6 +148,14 @@ class Pool:
 
     async def _feed(self, executor, pid):
         """Gives batches to a worker, as long as it lives."""
+
+        async def call(function, *arguments):
+            timer = asyncio.get_running_loop().call_later(self._patience, _kill, pid)
+            try:
+                return await asyncio.wrap_future(executor.submit(function, *arguments))
+            finally:
+                timer.cancel()
+
         known, tasks = set(), []
         self._ready += 1
         try:
@@ -152,19 +164,14 @@ class Pool:
                     async with asyncio.timeout(_HEARTBEAT), self._has_texts:
                         await self._has_texts.wait_for(lambda: len(self.queue))
                 except TimeoutError:
-                    await asyncio.wrap_future(executor.submit(os.getpid))  # If it lives.
+                    await call(os.getpid)  # If it lives.
                 if not (tasks := self.queue.take(self.facts.batch)):
                     continue
                 keys = {task.job.glossary for task in tasks} - {None} - known
                 known |= keys
                 terms = {key: self._terms(key) for key in keys}
                 start, jobs = time.monotonic(), [task.job for task in tasks]
-                call = executor.submit(translate, jobs, terms)
-                timer = asyncio.get_running_loop().call_later(self._patience, _kill, pid)
-                try:
-                    answers = await asyncio.wrap_future(call)
-                finally:
-                    timer.cancel()
+                answers = await call(translate, jobs, terms)
                 seconds = (time.monotonic() - start) / len(tasks) / self._workers
                 self._seconds += 0.1 * (seconds - self._seconds)
                 for task, answer in zip(tasks, answers, strict=True):

@@ -4,17 +4,21 @@ import asyncio
 import contextlib
 import json
 import logging
+import multiprocessing
+import socket
 from collections.abc import Sequence
 from typing import Any
 
 import uvicorn
 
+from keras_mt.errors import InputError
 from keras_mt.serving.app import Service, Settings, create_app
 from keras_mt.serving.catalogue import Catalogue
 from keras_mt.serving.glossaries import Glossaries
 from keras_mt.serving.pool import Pool
 
-_FIELDS = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
+_log = logging.getLogger("keras_mt.serving")
+_FIELDS = {*vars(logging.makeLogRecord({})), "message", "asctime", "taskName", "color_message"}
 
 
 async def serve(
@@ -31,16 +35,38 @@ async def serve(
     `workers` are arguments of each `Pool`.
     """
     pools = [Pool(model, glossaries.terms, **workers) for model in models]
+    listening = _bound(host, port)  # Before models load; what asks meanwhile is refused.
     try:
         await asyncio.gather(*(pool.start() for pool in pools))
         service = Service(Catalogue(pools), settings, glossaries)
-        app = create_app(service)
         config = uvicorn.Config(
-            app, host, port, log_config=None, access_log=False, server_header=False
+            create_app(service),
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            timeout_graceful_shutdown=1,  # For clients that do not read their answers.
         )
-        await _Server(config, service, grace).serve()
+        listening.listen()
+        name = f"[{host}]" if ":" in host else host
+        _log.info("running on http://%s:%d", name, listening.getsockname()[1])
+        await _Server(config, service, grace).serve([listening])
     finally:
+        listening.close()
         await asyncio.gather(*(pool.stop() for pool in pools))
+        for process in multiprocessing.active_children():
+            process.kill()  # One that was still loading.
+
+
+def _bound(host, port):
+    """A socket of an address that nobody else listens on."""
+    try:
+        family, kind, *_, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        listening = socket.socket(family, kind)
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind(address)
+    except OSError as error:
+        raise InputError(f"cannot listen on {host}, port {port}: {error.strerror}") from None
+    return listening
 
 
 class _Server(uvicorn.Server):

@@ -1,10 +1,7 @@
 """What a worker process of a server does: it loads a model, and translates batches."""
 
 import logging
-import multiprocessing
 import os
-import signal
-import threading
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -20,8 +17,6 @@ _glossaries: dict[str, Glossary] = {}
 def start(translator: BaseTranslator, batch: int) -> Facts:
     """Makes this process a worker, which takes so many texts at once; returns its facts."""
     _model.append(translator)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the server's, which ends this.
-    threading.Thread(target=_end_with_parent, daemon=True).start()
     card = translator.card
     pairs = [tuple(pair.split("-", 1)) for pair in card.get("pairs") or ()] or None
     return Facts(
@@ -69,8 +64,3 @@ def _translated(translator, jobs) -> Iterator[Answer]:
     for i, (hypotheses, own, tokens) in enumerate(rows):
         pairs = () if own is None else tuple(map(tuple, own.tolist()))
         yield Answer(hypotheses, pairs, tokens, found.refusals.get(i, ""))
-
-
-def _end_with_parent():
-    multiprocessing.parent_process().join()
-    os._exit(1)

@@ -36,7 +36,7 @@ class Served:
         self.log, self.url = [], None
         for line in self.process.stderr:
             self.log.append(line)
-            if found := re.search(r"running on (http://\S+)", line):
+            if found := re.search(r"running on (http:[^\s\"]+)", line):
                 self.url = found[1]
                 break
         assert self.url, "".join(self.log)

@@ -1,0 +1,42 @@
+"""A model that is a function, for the worker processes of tests."""
+
+import os
+import signal
+import sys
+import time
+
+import keras_mt_command
+
+if "keras_mt" not in sys.modules:  # In a worker: as in `keras_mt_command.load_worker`.
+    keras_mt_command._light_package()
+
+from keras_mt.errors import InputError
+from keras_mt.serving.messages import Answer, Facts
+from keras_mt.translation.results import Hypothesis
+
+known = {}  # In a worker: the terms of its glossaries.
+
+
+def load(path):
+    if path.endswith("broken"):
+        raise InputError(f"{path} is no model")
+    if path.endswith("deadly"):
+        os.kill(os.getpid(), signal.SIGKILL)
+    return Facts(os.getpid(), [("en", "de")], [], True, True, True, True, 8)
+
+
+def translate(jobs, glossaries):
+    assert not known.keys() & glossaries
+    known.update(glossaries)
+    return [_answer(job.text, job.glossary) for job in jobs]
+
+
+def _answer(text, glossary):
+    kind, _, number = text.partition(" ")
+    if kind == "die":
+        os.kill(os.getpid(), signal.SIGKILL)
+    if kind == "sleep":
+        time.sleep(float(number))
+    if kind == "pid":
+        text = str(os.getpid())
+    return Answer([Hypothesis(f"{text} {known.get(glossary, '')}".strip().upper(), 0.0)])
