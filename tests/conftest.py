@@ -392,3 +392,14 @@ def server(tmp_path_factory):
     keys, glossary = f"--api-keys={folder}/keys", f"--glossary=dogs={folder}/dogs.tsv"
     with serving(keys, glossary) as served:
         yield served
+
+
+@pytest.fixture
+def browser(tmp_path):
+    """A Chromium with a page."""
+    from chromium import Browser
+
+    browser = Browser(tmp_path / "profile")
+    yield browser
+    browser.process.kill()
+    browser.process.wait()

@@ -19,7 +19,7 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from keras_mt.serving import deepl, libretranslate
+from keras_mt.serving import deepl, libretranslate, page
 from keras_mt.serving.catalogue import Catalogue
 from keras_mt.serving.errors import ApiError
 from keras_mt.serving.fields import Endpoint, Fields, KeyFields, openapi, read_fields
@@ -196,7 +196,7 @@ def create_app(service: Service) -> Starlette:
     allowed = [Middleware(CORSMiddleware, allow_origins=cors, **every)] if cors else []
     handlers = {kind: _failed for kind in (ApiError, QueueFullError, HTTPException, Exception)}
     return Starlette(
-        routes=[*map(service.route, endpoints)],
+        routes=[*map(service.route, endpoints), *page.routes()],
         middleware=[*allowed, Middleware(_Watch, service)],
         exception_handlers=handlers,
     )

@@ -17,17 +17,19 @@ if TYPE_CHECKING:  # It imports this module.
 
 
 class _WishFields(KeyFields):
+    """`glossary` is an addition."""
+
     source: str = "auto"
     target: str
+    glossary: str | None = None
 
 
 class _TextFields(_WishFields):
-    """Those of a text or a list of texts; `glossary` and `details` are an addition."""
+    """Those of a text or a list of texts; `details` is an addition."""
 
     q: str | list[str]
     format: Literal["text", "html"] = "text"
     alternatives: int = Field(0, ge=0)
-    glossary: str | None = None
     details: bool = False
 
 
@@ -63,7 +65,7 @@ class _Api:
     async def translate(self, request: Request, fields: _TextFields, user: str) -> Response:
         is_one, is_html = isinstance(fields.q, str), fields.format == "html"
         detailed = fields.details and is_one and not is_html
-        wish = self._wish(fields, glossary=fields.glossary, html=is_html, detailed=detailed)
+        wish = self._wish(fields, html=is_html, detailed=detailed)
         found = await self._service.translate(user, [fields.q] if is_one else fields.q, wish)
         answer = {"translatedText": [each.text for each in found]}
         if not wish.source:
@@ -77,7 +79,7 @@ class _Api:
     def _wish(self, fields, **details):
         is_named = fields.source.casefold() not in ("", "auto")
         source = self._catalogue.source(fields.source) if is_named else ""
-        return Wish(source, self._catalogue.target(fields.target), **details)
+        return Wish(source, self._catalogue.target(fields.target), fields.glossary, **details)
 
     async def detect(self, request: Request, fields: _DetectFields, user: str) -> Response:
         rows = [_detected(*found) for found in self._catalogue.detect(fields.q)]
@@ -89,7 +91,11 @@ class _Api:
         return JSONResponse([{**_named(code), "targets": own} for code, own in every.items()])
 
     async def translate_file(self, request: Request, fields: _FileFields, user: str) -> Response:
-        file = await self._files.begin(fields.file, self._wish(fields), user)
+        wish = self._wish(fields)
+        if wish.glossary is not None:
+            pair = (wish.source, wish.target) if wish.source else None
+            self._service.glossaries.find(wish.glossary, user, pair)
+        file = await self._files.begin(fields.file, wish, user)
         try:
             await file.task
         except ApiError:
