@@ -5,6 +5,7 @@ of a sentence x of another. Words change their order, their number and, dependin
 around them, their meaning, so looking each of them up in a dictionary is not enough.
 """
 
+import draw
 import walk
 from matplotlib.figure import Figure
 from phrasebook import baselines
@@ -26,20 +27,18 @@ for source, target in pairs["test"][:8]:
 right = sum(baselines.word_for_word(source) == target for source, target in pairs["test"])
 print(f"\nThe dictionary gets {right} of {len(pairs['test'])} unseen sentences right.")
 
-figure = Figure(figsize=(walk.WIDTH, 3.8))
+figure = Figure(figsize=(draw.WIDTH, 3.8))
 for axes, (source, links) in zip(figure.subplots(2, 1), ORDERS.items(), strict=True):
-    upper, lower = source.split(), ENGLISH.split()
-    for i, word in enumerate(upper):
-        axes.text(i, 1, word, ha="center", va="bottom", color=walk.BLUE, fontsize=12)
+    for i, word in enumerate(source.split()):
+        draw.label(axes, i, 1.08, word, color=draw.BLUE, fontsize=12)
         for j in links[i]:
-            colour = walk.RED if i < j else walk.GREY
-            axes.plot([i, j], [0.97, 0.1], color=colour, linewidth=1.5)
-    for j, word in enumerate(lower):
-        axes.text(j, 0.07, word, ha="center", va="top", fontsize=12)
+            color = draw.RED if i < j else draw.GREY
+            axes.plot([i, j], [0.97, 0.1], color=color, linewidth=1.5)
+    for j, word in enumerate(ENGLISH.split()):
+        draw.label(axes, j, -0.01, word, fontsize=12)
     for y, language in ((1.08, "Portuguese"), (-0.01, "English")):
-        axes.text(-0.7, y, language, ha="right", va="center", color=walk.GREY)
-    axes.set_xlim(-1.9, 8.5)
-    axes.set_ylim(-0.15, 1.25)
+        draw.label(axes, -0.7, y, language, ha="right", color=draw.GREY)
+    axes.set(xlim=(-1.9, 8.5), ylim=(-0.15, 1.25))
     axes.set_axis_off()
 figure.supxlabel("red: words that move towards the end", fontsize=10)
 walk.save(figure, arguments.output, "01_task.png")

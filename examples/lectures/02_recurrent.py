@@ -7,6 +7,7 @@ far back should have been is learned only through every step in between: its gra
 of as many factors, and vanishes. Nor can two steps be computed in parallel.
 """
 
+import draw
 import keras
 import numpy as np
 import tensorflow as tf
@@ -30,7 +31,7 @@ def gradients(layer):
 
 
 def attention(inputs):
-    """Self-attention, of step 4: the last position looks at all others directly."""
+    """Self-attention, of the next steps: the last position looks at all others directly."""
     return CausalSelfAttention(num_heads=1)(inputs)[:, -1]
 
 
@@ -39,10 +40,10 @@ keeping.build((None, LENGTH, WIDTH))
 update, rest = np.full((2, WIDTH), 1.5), np.zeros((2, 2 * WIDTH))
 keeping.cell.bias.assign(np.concatenate([update, rest], axis=1))
 cells = {
-    "simple recurrent cell": (keras.layers.SimpleRNN(WIDTH, unroll=True), walk.RED),
-    "GRU": (keras.layers.GRU(WIDTH, unroll=True), walk.BLUE),
-    "GRU whose gate keeps 95% at each step": (keeping, walk.ORANGE),
-    "self-attention": (attention, walk.GREEN),
+    "simple recurrent cell": (keras.layers.SimpleRNN(WIDTH, unroll=True), draw.RED),
+    "GRU": (keras.layers.GRU(WIDTH, unroll=True), draw.BLUE),
+    "GRU whose gate keeps 95% at each step": (keeping, draw.ORANGE),
+    "self-attention": (attention, draw.GREEN),
 }
 norms = {name: gradients(layer) for name, (layer, _) in cells.items()}
 distances = np.arange(LENGTH)[::-1]
@@ -54,38 +55,13 @@ walk.table(
     digits=6,
 )
 
-figure = Figure(figsize=(walk.WIDTH, 5.2))
+figure = Figure(figsize=(draw.WIDTH, 5.2))
 unrolled, axes = figure.subplots(2, 1, height_ratios=(1, 1.3))
-source, target = ["the", "movie", "was", "great"], ["<start>", "le", "film", "était", "bon"]
-for i, (below, above) in enumerate(
-    zip([*source, *target], [""] * 4 + [*target[1:], "<end>"], strict=True)
-):
-    colour = walk.BLUE if i < len(source) else walk.RED
-    unrolled.text(
-        i, 0, f"$h_{i + 1}$" if i < 4 else f"$s_{i - 3}$", ha="center", va="center", color="white",
-        fontsize=13, bbox={"boxstyle": "round,pad=0.5", "facecolor": colour, "edgecolor": "none"},
-    )  # fmt: skip
-    arrow = {"arrowprops": {"arrowstyle": "->", "color": "#555555", "linewidth": 1.3}}
-    unrolled.annotate("", (i, -0.28), (i, -0.68), **arrow)
-    unrolled.text(i, -0.72, below, ha="center", va="top", fontsize=11)
-    if i < 8:
-        unrolled.annotate("", (i + 0.7, 0), (i + 0.3, 0), **arrow)
-    if above:
-        unrolled.annotate("", (i, 0.68), (i, 0.28), **arrow)
-        unrolled.text(i, 0.72, above, ha="center", va="bottom", fontsize=11)
-unrolled.annotate(
-    "all that is known of the source", (3.5, 0.06), (2.1, 0.85), ha="center", color=walk.GREY,
-    arrowprops={"arrowstyle": "-", "color": walk.GREY, "linestyle": ":"},
-)  # fmt: skip
-for x, name, colour in ((1.5, "encoder, English", walk.BLUE), (6, "decoder, French", walk.RED)):
-    unrolled.text(x, -1.2, name, ha="center", color=colour)
-unrolled.set_xlim(-0.6, 8.6)
-unrolled.set_ylim(-1.25, 1.1)
-unrolled.set_axis_off()
-for name, (_, colour) in cells.items():
-    axes.semilogy(distances, norms[name], color=colour, label=name)
+draw.unrolled(unrolled, ["the", "movie", "was", "great"], ["le", "film", "était", "bon"])
+for name, (_, color) in cells.items():
+    axes.semilogy(distances, norms[name], color=color)
+    place = {"simple recurrent cell": (25, 8e-4), "GRU": (18, 3e-5), "self-attention": (31, 0.6)}
+    draw.label(axes, *place.get(name, (27, 0.012)), name, color=color)
 axes.set_xlabel("steps between the input and the last state")
 axes.set_ylabel("norm of the gradient")
-axes.set_ylim(1e-9, 30)
-axes.legend(loc="lower left")
 walk.save(figure, arguments.output, "02_recurrent.png")

@@ -13,6 +13,7 @@ be learned through it. The softmax is a soft version of the same choice: the sma
 the scores are divided by, the harder it gets.
 """
 
+import draw
 import numpy as np
 import walk
 from keras import ops
@@ -41,12 +42,9 @@ for temperature in (1, 0.5, 0.1):
     softer = np.array(ops.softmax(scores["dot product"] / temperature))
     print(f"  {temperature}: {np.abs(softer - hard).max():.4f}")
 
-figure = Figure(figsize=(walk.WIDTH, 2.5))
-for axes, word, weights in zip(figure.subplots(1, 4, sharey=True), target, alpha, strict=True):
-    axes.bar(source, weights, color=np.where(weights == weights.max(), walk.RED, walk.BLUE))
-    axes.set_title(f"“{word}” looks at")
-    axes.set_ylim(0, 1)
-    axes.tick_params(axis="x", length=0, labelsize=8.5)
-figure.axes[0].set_ylabel("attention weight")
-figure.supxlabel("word of the source; red: the largest", fontsize=10)
+figure = Figure(figsize=(5.6, 3.4))
+axes = figure.subplots()
+draw.heat(axes, alpha, target, source, "made-up states: each row is softmax(s · h), and sums to 1")
+axes.set_xlabel("word of the source that is looked at")
+axes.set_ylabel("word about to be written")
 walk.save(figure, arguments.output, "03_attention.png")

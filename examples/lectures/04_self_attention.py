@@ -9,6 +9,7 @@ And the order plays no part: shuffle the words, and the same outputs come out sh
 equivariance).
 """
 
+import draw
 import numpy as np
 import walk
 from keras import ops
@@ -41,7 +42,7 @@ print(f"they differ by {difference:.1e}")
 
 figure = Figure(figsize=(5.6, 4.4))
 axes = figure.subplots()
-walk.heat(axes, weights, words, words, "softmax(x xᵀ / √8): each row sums to 1")
+draw.heat(axes, weights, words, words, "made-up vectors: softmax(X Xᵀ / √8), each row sums to 1")
 axes.set_xlabel("word that is looked at")
 axes.set_ylabel("word that looks")
 walk.save(figure, arguments.output, "04_self_attention.png")

@@ -10,6 +10,7 @@ The dot product of two vectors of d_k random numbers of variance 1 has variance 
 square root the softmax of a wide model would be hard from the start, and hardly learn.
 """
 
+import draw
 import numpy as np
 import walk
 from keras import ops
@@ -24,7 +25,7 @@ walk.table("The query “love” against the keys of a table of films", ops.soft
            ["weight"], genres)  # fmt: skip
 
 words = ["Lucas", "will", "travel"]
-queries = np.array([[7, 4, -1], [-1, 6, 8], [2, 8, 3]], "float32")
+queries = np.array([[7, 4, -1], [-1, 7, 7], [2, 8, 3]], "float32")
 keys = np.array([[5, 0, 4], [4, 1, 5], [1, 4, 1]], "float32")
 values = np.array([[1, 0, 2], [0, 3, 1], [4, 1, 0]], "float32")
 scores = queries @ keys.T
@@ -34,39 +35,27 @@ weights = ops.convert_to_numpy(weights)[0, 0]
 walk.table("softmax(Q K^T / sqrt(3))", weights, words, words)
 walk.table("times V", ops.convert_to_numpy(outputs)[0, 0], words)
 
-# The lectures' slide has the rows below. Is there a divisor of the scores that gives them?
-SLIDE = np.array([[0.6, 0.2, 0.2], [0.1, 0.7, 0.2], [0.2, 0.4, 0.4]])
-scales = np.arange(1, 40, 0.1)
-softmaxes = [np.array(ops.softmax(scores / scale)) for scale in scales]
-errors = [np.abs(each - SLIDE).sum() for each in softmaxes]
-nearest = scales[np.argmin(errors)]
-walk.table("The lectures' slide", SLIDE, words, words, digits=1)
-walk.table("softmax(Q K^T / 8), the paper's d_k = 64", ops.softmax(scores / 8), words, words)
-walk.table(f"Nearest, scores divided by {nearest:.1f}", softmaxes[np.argmin(errors)], words, words)
-found = [bool((each.round(1) == SLIDE).all()) for each in softmaxes]
-print(f"any divisor from 1 to 40 that gives the slide's rows: {any(found)}; they are a sketch")
-
 random, widths = np.random.default_rng(1), 2 ** np.arange(1, 11)
 largest = {}
-for name, root in {"q · k": 0, "q · k / √d_k": 0.5}.items():
+for name, root in {r"$q \cdot k$": 0, r"$q \cdot k / \sqrt{d_k}$": 0.5}.items():
     drawn = [random.normal(size=(2, 500, 8, d)) for d in widths]
     largest[name] = [
         np.array(ops.softmax((q[:, :1] * k).sum(-1) / d**root)).max(-1).mean()
         for d, (q, k) in zip(widths, drawn, strict=True)
     ]
 
-figure = Figure(figsize=(walk.WIDTH, 2.7))
+figure = Figure(figsize=(draw.WIDTH, 2.7))
 left, middle, right = figure.subplots(1, 3, width_ratios=(1, 1, 1.2))
-walk.heat(left, scores, words, words, "Q Kᵀ", digits=0, vmin=0, vmax=60)
-walk.heat(middle, weights, words, words, "softmax(Q Kᵀ / √3)")
+draw.heat(left, scores, words, words, r"$Q K^\top$", 0, vmin=0, vmax=60)
+draw.heat(middle, weights, words, words, r"$\mathrm{softmax}(Q K^\top / \sqrt{3})$")
 left.set_ylabel("query")
 for axes in (left, middle):
     axes.set_xlabel("key")
-for (name, values), colour in zip(largest.items(), (walk.RED, walk.BLUE), strict=True):
-    right.semilogx(widths, values, marker="o", color=colour, label=name, base=2)
+for (name, values), color in zip(largest.items(), (draw.RED, draw.BLUE), strict=True):
+    right.semilogx(widths, values, marker="o", color=color, base=2)
+    draw.label(right, 32, values[4] - 0.12, name, color=color, parse_math=True)
 right.set_title("random queries, 8 random keys")
 right.set_ylabel("largest weight (mean)")
-right.set_xlabel("width d_k")
+right.set_xlabel("width $d_k$")
 right.set_ylim(0, 1)
-right.legend()
 walk.save(figure, arguments.output, "05_queries_keys_values.png")

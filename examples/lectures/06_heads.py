@@ -1,28 +1,29 @@
 """Step 6: several heads, since a word needs to look at several others.
 
-A pronoun needs the noun that it stands for, a verb its subject, an ambiguous word its context; a
-softmax is peaked and mostly looks at one word. So there are several heads, each with matrices of
-its own, and their outputs are concatenated:
+A pronoun needs the noun that it stands for, a verb its subject, an ambiguous word its context. One
+softmax can split its weight between several words, but mixes what they say. So there are several
+heads, each with matrices of its own, and their outputs are concatenated:
 
     MultiHead(x) = Concat(head_1, ..., head_h) W_O    head_i = Attention(x W_Q_i, x W_K_i, x W_V_i)
 
-The pictures show this in shapes, and every head of a trained model's encoder for one sentence. By
-default the model is this repository's English-German one. `06_one_word.py` looks at one word.
+The pictures show this in shapes, and four heads of a trained model's encoder, by what they look at.
+By default the model is this repository's English-German one. `06_one_word.py` looks at one word.
 
     python examples/lectures/06_heads.py --sentence "A man is reading a book."
 """
 
+import draw
 import keras
 import numpy as np
 import tensorflow as tf
 import walk
+from matplotlib.figure import Figure
 
 from keras_mt.layers import MultiHeadAttention
-from keras_mt.run_folder import RunFolder
 
 arguments = walk.options(
     __doc__,
-    run=str(walk.ROOT / "examples/multi30k/cased"),
+    run=walk.CAPTIONS,
     sentence="The ballerina is very excited that she will dance in the show.",
 )
 keras.utils.set_random_seed(1)
@@ -34,60 +35,43 @@ for weight in layer.weights:
     print(f"  {weight.path:40} {tuple(weight.shape)}")
 print(f"  attention, a matrix for each head {tuple(scores.shape)}")
 
-CELL, MIDDLE = 0.1, 1.7  # The size of a number, and where the middle row is, in inches.
-COLOURS = ("Blues", "Reds", "Greens")
-figure, axes = walk.drawing(3.4)
-
-
-def matrix(x, y, values, name, *cmaps):
-    """Draws a matrix with its middle left at (x, y): darker cells are further from 0."""
-    values = np.abs(np.asarray(values))
-    rows, columns = values.shape
-    bottom, top = y - CELL * rows / 2, y + CELL * rows / 2
-    for i, cmap in enumerate(cmaps):
-        part = values[:, i * columns // len(cmaps) : (i + 1) * columns // len(cmaps)]
-        left = x + CELL * columns * i / len(cmaps)
-        extent = (left, left + CELL * columns / len(cmaps), bottom, top)
-        most = values.max()
-        axes.imshow(part, cmap=cmap, extent=extent, vmin=-0.4 * most, vmax=most, zorder=2)
-    middle = x + CELL * columns / 2
-    walk.label(axes, middle, top + 0.12, name, fontsize=9, parse_math=True)
-    walk.label(axes, middle, bottom - 0.12, f"[{rows}, {columns}]", fontsize=8, color=walk.GREY)
-    return x + CELL * columns
-
-
 kernel, bias = layer.output_dense.get_weights()
-heads = [layer.query_dense(words)[0], layer.key_dense(words)[0], layer.value_dense(words)[0]]
-joined = []
-matrix(0.15, MIDDLE, words[0], "x", "Greys")
-for i, cmap in enumerate(COLOURS):
-    y, own = MIDDLE + 1.1 * (1 - i), slice(3 * i, 3 * i + 3)
-    walk.arrow(axes, (1.1, MIDDLE), (1.4, y))
-    for x, name, values in zip((1.5, 1.95, 2.4), "QKV", heads, strict=True):
-        matrix(x, y, values[:, own], f"${name}_{i + 1}$", cmap)
-    walk.arrow(axes, (2.77, y), (3.02, y))
-    matrix(3.1, y, scores[0, i], "weights", cmap)
-    walk.arrow(axes, (3.57, y), (3.82, y))
-    joined.append(np.asarray(scores[0, i] @ heads[2][:, own]))
-    matrix(3.9, y, joined[-1], f"head {i + 1}", cmap)
-    walk.arrow(axes, (4.27, y), (4.6, MIDDLE))
-joined = np.concatenate(joined, axis=1)
-matrix(4.7, MIDDLE, joined, "Concat", *COLOURS)
-walk.label(axes, 5.72, MIDDLE, "·")
-matrix(5.84, MIDDLE, kernel, "$W_O$", "Greys")
-walk.label(axes, 6.86, MIDDLE, "=")
-matrix(6.98, MIDDLE, outputs[0], "output", "Greys")
-difference = np.abs(joined @ kernel + bias - np.asarray(outputs[0])).max()
+projections = (layer.query_dense, layer.key_dense, layer.value_dense)
+projected = [np.array(projection(words)[0]) for projection in projections]
+heads = [np.array(scores[0, i] @ projected[2][:, 3 * i : 3 * i + 3]) for i in range(3)]
+difference = np.abs(np.concatenate(heads, axis=1) @ kernel + bias - outputs[0]).max()
 print(f"  Concat times W_O, and the layer's output: they differ by {difference:.0e}")
-axes.set(xlim=(0, walk.WIDTH), ylim=(0, 3.4))
+figure = draw.several_heads(words[0], projected, scores[0], heads, kernel, outputs[0])
 walk.save(figure, arguments.output, "06_concatenation.png")
 
-folder = RunFolder(arguments.run)
-if not folder.model_file.exists():
-    raise SystemExit(f"{folder} is not a trained run: train one with `make demo`, or give --run.")
-model, tokenizer = folder.load_model(), folder.load_tokenizer()
+translator, model = walk.trained(arguments.run)
+tokenizer = translator.tokenizer
 source = tokenizer.source_ids(tokenizer.pieces(tf.constant([arguments.sentence]))).to_tensor()
 found = model.attention_scores(source, tf.constant([[tokenizer.bos_id]]))["encoder"]
 found = np.array([scores[0] for scores in found])  # [blocks, heads, pieces, pieces]
-labels = walk.words([piece.decode() for piece in tokenizer.id_to_string(source[0]).numpy()])
-walk.save(walk.heads_figure(labels, labels, found), arguments.output, "06_heads.png")
+pieces = walk.words(walk.pieces_of(tokenizer, source[0]))
+length = len(pieces)
+to_end = np.zeros((length, length))
+to_end[:, -2:] = 1
+tasks = {
+    "the word before": np.eye(length, k=-1),
+    "the next word": np.eye(length, k=1),
+    "the end of the sentence": to_end,
+    "all words alike": None,
+}
+figure = Figure(figsize=(draw.WIDTH, 7.6))
+print("\nThe head that looks most at")
+for axes, (task, where) in zip(figure.subplots(2, 2).flat, tasks.items(), strict=True):
+    if where is None:  # The head whose largest weights are smallest.
+        measured = -found.max(-1).mean(-1)
+    else:
+        measured = (found * where).sum((2, 3)) / where.any(1).sum()
+    block, head = np.unravel_index(measured.argmax(), measured.shape)
+    name = f"block {block + 1}, head {head + 1}"
+    print(f"  {task:24} {name}: mean {abs(measured.max()):.2f}")
+    image = draw.heat(axes, found[block, head], pieces, pieces, f"{task} ({name})", None)
+    axes.tick_params(axis="x", labelrotation=90)
+figure.supxlabel("a word that is looked at", fontsize=10)
+figure.supylabel("a word that looks", fontsize=10)
+figure.colorbar(image, ax=figure.axes, label="attention weight", fraction=0.03, pad=0.02)
+walk.save(figure, arguments.output, "06_heads.png")

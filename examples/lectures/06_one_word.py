@@ -8,18 +8,18 @@ pronoun's number among three, and trains one encoder block with four heads, some
 which of "ele", "ela", "eles" and "elas" the pronoun is. It measures on other sentences how often
 that is right, and how much of its weight each head puts, from the pronoun, on the noun; the rest of
 the block sees each position alone, so what it knows of the noun came through the heads. The picture
-shows the two heads that put most there.
+shows the head that finds the noun best in both of the sentences above.
 
     python examples/lectures/06_one_word.py --epochs 20
 """
 
 import random
 
+import draw
 import keras
 import numpy as np
 import walk
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 from phrasebook import grammar
 
 from keras_mt.layers import EncoderBlock, PositionalEmbedding
@@ -98,29 +98,6 @@ def attention(texts):
     return np.einsum("bhqk,bq->bhk", scores["self_attention"], is_pronoun)
 
 
-LINE = 9  # The width of a line of weight 1.
-
-
-def arcs(axes, words, query, weights, title):
-    """Lines from a word to all, as thick as their weights, and a ring for its own."""
-    reach, angle = max(query, len(words) - 1 - query), np.linspace(0, np.pi, 60)
-    for j, (word, weight) in enumerate(zip(words, weights, strict=True)):
-        color = walk.RED if j == query else walk.INK
-        walk.label(axes, j, -0.2, word, color=color)
-        if weight >= 0.05:
-            walk.label(axes, j, -0.5, f"{weight:.2f}", fontsize=8.5, color=walk.GREY)
-        if j == query:
-            x, y = query + 0.16 * np.cos(2 * angle), 0.16 + 0.16 * np.sin(2 * angle)
-        else:
-            radius = (j - query) / 2
-            x = query + radius - radius * np.cos(angle)
-            y = (0.25 + 0.75 * abs(j - query) / reach) * np.sin(angle)
-        axes.plot(x, y, color=walk.BLUE, linewidth=LINE * weight, solid_capstyle="butt")
-    axes.set_title(title, loc="left", color=walk.GREY, fontsize=9.5)
-    axes.set(xlim=(-0.6, len(words) - 0.4), ylim=(-0.65, 1.08))
-    axes.set_axis_off()
-
-
 weights = attention(test)
 nouns = [text.split().index(noun) for text, (_, noun) in test.items()]
 on_noun = np.array([row[:, place] for row, place in zip(weights, nouns, strict=True)])
@@ -128,22 +105,17 @@ heads = [f"head {i + 1}" for i in range(on_noun.shape[1])]
 walk.table("Mean weight from the pronoun to its noun", on_noun.mean(0), None, heads)
 
 found = model.predict(ids_of(EXAMPLES), verbose=0)[inputs_of(EXAMPLES)[1] > 0].argmax(-1)
-best = sorted(np.argsort(-on_noun.mean(0))[:2])
-figure = Figure(figsize=(walk.WIDTH, 5.6))
-panels = iter(figure.subplots(4, 1))
-for text, weights, answer in zip(EXAMPLES, attention(EXAMPLES), found, strict=True):
+shown = attention(EXAMPLES)
+queries = [is_pronoun.argmax() for is_pronoun in inputs_of(EXAMPLES)[1]]
+nouns = [text.split().index(noun) for text, noun in zip(EXAMPLES, ("books", "box"), strict=True)]
+best = shown[[0, 1], :, nouns].min(0).argmax()  # The head that finds the noun in both.
+figure = Figure(figsize=(draw.WIDTH, 3))
+rows = zip(figure.subplots(2, 1), EXAMPLES, shown[:, best], queries, found, strict=True)
+for axes, text, weights, query, answer in rows:
     words = text.split()
-    query = next(i for i, word in enumerate(words) if word in ("it", "they"))
     print(f"\n{text}\n  “{words[query]}” is “{PORTUGUESE[answer]}”")
-    for head in best:
-        walk.table(
-            f"head {head + 1}: where “{words[query]}” looks",
-            weights[head, : len(words)],
-            None,
-            words,
-        )
-        title = f"head {head + 1};  “{words[query]}” is “{PORTUGUESE[answer]}”"
-        arcs(next(panels), words, query, weights[head, : len(words)], title)
-lines = [Line2D([], [], color=walk.BLUE, linewidth=LINE * weight) for weight in (0.1, 0.5, 1)]
-figure.legend(lines, ("weight 0.1", "0.5", "1"), loc="outside lower center", ncols=3)
+    title = f"head {best + 1}: where “{words[query]}” looks"
+    walk.table(title, weights[: len(words)], None, words)
+    title += f", which is “{PORTUGUESE[answer]}”"
+    draw.arcs(axes, words, query, weights[: len(words)], title)
 walk.save(figure, arguments.output, "06_one_word.png")

@@ -10,6 +10,7 @@ have a large dot product, which depends on their distance alone: the sum of cos(
 one-hot encoding does not have this property, nor does a learned one before it is trained.
 """
 
+import draw
 import numpy as np
 import walk
 from matplotlib.figure import Figure
@@ -27,21 +28,23 @@ walk.table("d = 64: dot products of positions so far apart", products[50, 50:61]
 band = [products.diagonal(distance).std() for distance in range(50)]
 print(f"\nfor one distance they differ by {max(band):.1e} from position to position")
 
-figure = Figure(figsize=(walk.WIDTH, 5.6))
+figure = Figure(figsize=(draw.WIDTH, 5.6))
 grid = figure.add_gridspec(2, 6)
 waves, whole = figure.add_subplot(grid[0, :3]), figure.add_subplot(grid[0, 3:])
 fine = np.linspace(0, 5, 200)
 for j in range(4):
     curve = (np.cos if j % 2 else np.sin)(fine / 10000 ** (2 * (j // 2) / 4))
-    (line,) = waves.plot(fine, curve, label=f"dimension {j}")
-    waves.plot(range(6), small[:, j], "o", color=line.get_color())
-waves.set_xticks(range(6), words, fontsize=9)
+    color = (draw.BLUE, draw.RED, draw.GREEN, draw.ORANGE)[j]
+    waves.plot(fine, curve, color=color)
+    waves.plot(range(6), small[:, j], "o", color=color)
+    name, height = f"dimension {j}", small[-1, j]
+    waves.annotate(name, (5.15, height), va="center", color=color, annotation_clip=False)
+waves.set_xticks(range(6), words, fontsize=8)
 waves.set_yticks((-1, 0, 1))
 waves.set_title("d = 4: a wave for each dimension")
 waves.set_xlabel("position (word)")
 waves.set_ylabel("value")
-waves.set_ylim(-1.9, 1.1)
-waves.legend(fontsize=8.5, loc="lower left", ncols=2)
+waves.set_xlim(-0.2, 6.5)
 image = whole.imshow(positions.T, cmap="RdBu", aspect="auto", vmin=-1, vmax=1)
 whole.set_title("d = 64: 100 positions")
 whole.set_xlabel("position")

@@ -9,6 +9,7 @@ and variance 1, whatever else is in the batch; batch normalisation does this for
 the batch.
 """
 
+import draw
 import keras
 import numpy as np
 import tensorflow as tf
@@ -54,47 +55,48 @@ def gradients(sublayer):
 
 
 frames = {
-    "f(x)": (lambda x, f: f(x), walk.RED),
-    "x + f(x)": (lambda x, f: x + f(x), walk.BLUE),
-    "LayerNorm(x + f(x))": (lambda x, f: keras.layers.LayerNormalization()(x + f(x)), walk.GREEN),
+    "f(x)": (lambda x, f: f(x), draw.RED),
+    "x + f(x)": (lambda x, f: x + f(x), draw.BLUE),
+    "LayerNorm(x + f(x))": (lambda x, f: keras.layers.LayerNormalization()(x + f(x)), draw.GREEN),
 }
 norms = {name: gradients(frame) for name, (frame, _) in frames.items()}
 walk.table(f"The gradient at the bottom of {DEPTH} sublayers, relative to that at the top",
            [[each[0] for each in norms.values()]], None, norms, digits=7)  # fmt: skip
 
-figure = Figure(figsize=(walk.WIDTH, 2.9))
+figure = Figure(figsize=(draw.WIDTH, 2.9))
 *normed, axes = figure.subplots(1, 3, width_ratios=(1, 1, 1.5))
-for panel, values, name in zip(
-    normed, (by_position, by_feature), ("layer: each row", "batch: each column"), strict=True
-):
-    walk.heat(panel, values, range(1, 4), range(1, 5), name, cmap="RdBu", vmin=-2, vmax=2)
+titles = ("layer norm: each row", "batch norm: each column")
+for panel, values, title in zip(normed, (by_position, by_feature), titles, strict=True):
+    draw.heat(panel, values, range(1, 4), range(1, 5), title, cmap="RdBu", vmin=-2, vmax=2)
     panel.set_xlabel("feature")
-    panel.set_ylabel("position")
-for name, (_, colour) in frames.items():
-    axes.semilogy(range(DEPTH + 1), norms[name], color=colour, label=name)
-axes.set_xlabel("sublayer, from the bottom")
+normed[0].set_ylabel("position")
+for (name, (_, color)), place in zip(
+    frames.items(), ((15, 7e-4), (13, 60), (6, 0.35)), strict=True
+):
+    axes.semilogy(range(DEPTH + 1), norms[name], color=color)
+    draw.label(axes, *place, name, color=color)
+axes.set_xlabel("sublayers below")
 axes.set_ylabel("norm of the gradient")
-axes.set_title("relative to the gradient at the top")
-axes.legend(fontsize=9)
+axes.set_title("gradient, relative to that at the top")
 walk.save(figure, arguments.output, "08_encoder_block.png")
 
-figure, axes = walk.drawing(2.75)
+figure, axes = draw.drawing(2.75)
 for y, name, is_pre in ((2.1, "post-norm, the paper's", False), (0.85, "pre-norm", True)):
     axes.text(0.1, y + 0.35, name, fontsize=11)
-    axes.text(0.1, y, "x [n, d]", va="center")
-    walk.arrow(axes, (0.75, y), (7.9, y), walk.BLUE, linewidth=3)
+    axes.text(0.1, y, "x [S, d]", va="center")
+    draw.arrow(axes, (0.75, y), (7.9, y), draw.BLUE, linewidth=3)
     for i in range(4):
         x, sublayer = 0.85 + 1.72 * i, ("attention", "feed-forward")[i % 2]
-        color = walk.RED if i % 2 == 0 else walk.GREEN
+        color = draw.RED if i % 2 == 0 else draw.GREEN
         add = x + (1.54 if is_pre else 1.12)
-        walk.arrow(axes, (x, y), (x, y - 0.55), walk.GREY, "-")
-        walk.arrow(axes, (x, y - 0.55), (add, y - 0.55), walk.GREY, "-")
-        walk.arrow(axes, (add, y - 0.55), (add, y - 0.12), walk.GREY)
+        draw.arrow(axes, (x, y), (x, y - 0.55), draw.GREY, "-")
+        draw.arrow(axes, (x, y - 0.55), (add, y - 0.55), draw.GREY, "-")
+        draw.arrow(axes, (add, y - 0.55), (add, y - 0.12), draw.GREY)
         if is_pre:
-            walk.box(axes, x + 0.27, y - 0.55, "norm", walk.ORANGE, 0.44, 0.3, fontsize=9)
+            draw.box(axes, x + 0.27, y - 0.55, "norm", draw.ORANGE, 0.44, 0.3, fontsize=9)
         middle = x + (0.98 if is_pre else 0.56)
-        walk.box(axes, middle, y - 0.55, sublayer, color, 0.88, 0.3, fontsize=9)
-        walk.box(axes, add, y, "+", walk.BLUE, 0.24, 0.24, filled=False)
+        draw.box(axes, middle, y - 0.55, sublayer, color, 0.88, 0.3, fontsize=9)
+        draw.box(axes, add, y, "+", draw.BLUE, 0.24, 0.24, filled=False)
         if not is_pre:
-            walk.box(axes, add + 0.36, y, "norm", walk.ORANGE, 0.44, 0.3, fontsize=9)
+            draw.box(axes, add + 0.36, y, "norm", draw.ORANGE, 0.44, 0.3, fontsize=9)
 walk.save(figure, arguments.output, "08_residual_stream.png")

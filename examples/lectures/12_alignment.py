@@ -8,6 +8,7 @@ model has one attention; for the Transformer it is the mean over the heads of th
 takes some minutes; if stopped, it resumes where it was.
 """
 
+import draw
 import numpy as np
 import walk
 from matplotlib.figure import Figure
@@ -22,10 +23,7 @@ arguments = walk.options(
     sentence="Em Dezembro, Lucas irá viajar ao Rio.",
     epochs=6,
 )
-if not RunFolder(arguments.run).model_file.exists():
-    raise SystemExit(
-        f"{arguments.run} is not a trained run: train it with `make demo`, or give --run."
-    )
+walk.trained(arguments.run)
 if not RunFolder(arguments.recurrent_run).model_file.exists():
     print(f"{arguments.recurrent_run} is not there yet: training a recurrent model takes minutes.")
     keras_mt.training.train(
@@ -34,31 +32,21 @@ if not RunFolder(arguments.recurrent_run).model_file.exists():
         max_length=64, batch_tokens=2048, dropout=0.1, warmup_steps=400, checkpoint_steps=100,
     )  # fmt: skip
 
-aligned = {}
-for name, run in {"recurrent": arguments.recurrent_run, "Transformer": arguments.run}.items():
-    translator = keras_mt.Translator.load(run)
+figure = Figure(figsize=(draw.WIDTH, 4.2))
+runs = {"recurrent": arguments.recurrent_run, "Transformer": arguments.run}
+for axes, (name, run) in zip(figure.subplots(1, 2), runs.items(), strict=True):
+    translator, _ = walk.trained(run)
     source, target, weights = translator.align(arguments.sentence)
-    aligned[name] = walk.words(source), walk.words(target), weights
+    (source, in_source), (target, in_target) = walk.by_word(source), walk.by_word(target)
+    # What a word looks at: the mean of its pieces, and all pieces of each word of the source.
+    weights = in_target / in_target.sum(1, keepdims=True) @ weights @ in_source.T
     print(f"\n{name}: {translator(arguments.sentence)}")
-    for piece, row in zip(aligned[name][1], weights, strict=True):
+    for word, row in zip(target, weights, strict=True):
         best = np.argsort(-row)[:2]
-        looks = ", ".join(f"{aligned[name][0][j]} {row[j]:.2f}" for j in best)
-        print(f"  {piece:14} looks at {looks}")
-
-longest = max(len(target) for _, target, _ in aligned.values())
-figure = Figure(figsize=(walk.WIDTH, 1.6 + 0.3 * longest))
-for axes, (name, (source, target, weights)) in zip(
-    figure.subplots(1, 2), aligned.items(), strict=True
-):
-    image = axes.imshow(weights, vmin=0, vmax=1, aspect="auto")
-    axes.set_xticks(range(len(source)), source, rotation=50, ha="left", rotation_mode="anchor")
-    axes.set_yticks(range(len(target)), target)
-    axes.xaxis.tick_top()
-    axes.tick_params(length=0)
-    axes.set_title(name)
+        print(f"  {word:14} looks at {', '.join(f'{source[j]} {row[j]:.2f}' for j in best)}")
+    image = draw.heat(axes, weights, target, source, name, None)
+    draw.turn(axes)
     axes.set_xlabel("source, Portuguese")
-    axes.xaxis.set_label_position("bottom")
-    axes.spines[:].set_visible(False)
 figure.axes[0].set_ylabel("target, English")
 figure.colorbar(image, ax=figure.axes, label="attention weight", fraction=0.03, pad=0.02)
 walk.save(figure, arguments.output, "12_alignment.png")

@@ -15,6 +15,7 @@ towards an even load. This router is not trained.
 
 import math
 
+import draw
 import keras
 import numpy as np
 import walk
@@ -55,19 +56,19 @@ queues = [
 dropped = sum(len(queue[capacity:]) for queue in queues)
 print(f"capacity {capacity}: {dropped} of {2 * len(words)} choices are dropped in training")
 
-figure = Figure(figsize=(walk.WIDTH, 3.6))
+figure = Figure(figsize=(draw.WIDTH, 3.6))
 left, right = figure.subplots(1, 2)
-walk.heat(left, p, words, names, "router: softmax(x W_r)")
+draw.heat(left, p, words, names, "router: softmax(x W_r)")
 for (i, rank), e in np.ndenumerate(chosen):
-    color = (walk.RED, walk.ORANGE)[rank]
+    color = (draw.RED, draw.ORANGE)[rank]
     frame = {"fill": False, "edgecolor": color, "linewidth": 2}
     left.add_patch(Rectangle((e - 0.46, i - 0.44), 0.92, 0.88, **frame))
 for e, queue in enumerate(queues):
     for place, (i, rank) in enumerate(queue):
         fits, size = place < capacity, {"width": 0.92, "height": 0.76, "fontsize": 8.5}
-        color = (walk.RED, walk.ORANGE)[rank] if fits else walk.PALE
-        walk.box(right, e, place, words[i], color, filled=fits, **size)
-right.axhline(capacity - 0.5, color=walk.GREY, linestyle="--")
+        color = (draw.RED, draw.ORANGE)[rank] if fits else draw.PALE
+        draw.box(right, e, place, words[i], color, filled=fits, **size)
+right.axhline(capacity - 0.5, color=draw.GREY, linestyle="--")
 right.text(-0.45, capacity - 0.4, "capacity: what is below is dropped", va="top", fontsize=9)
 most = max(map(len, queues))
 right.set(xlim=(-0.6, 3.6), ylim=(max(most, capacity + 1) - 0.4, -0.6))

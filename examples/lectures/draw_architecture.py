@@ -7,7 +7,7 @@ T and a vocabulary of V.
 from html import escape
 
 import walk
-from walk import GREY, INK, PAPER
+from draw import GREY, INK, PAPER
 
 TINTS = {
     "attention": "#dbe7f5",

@@ -2,11 +2,12 @@
 
 import itertools
 
+import draw
 import numpy as np
 import pytest
 import tensorflow as tf
-import walk
-from search_tree import SearchNode, search_figure, search_tree, translation_tree
+from draw_search import search_figure
+from search_tree import SearchNode, search_tree, translation_tree
 
 from keras_mt.decoding import beam_search
 
@@ -119,8 +120,8 @@ def test_a_search_is_drawn_as_its_tree():
     assert "e" not in texts  # Less probable than 5%.
     colours = [texts[label].get_color() for label in ("a", *shown)]
     assert colours[0] == colours[1] and len(set(colours)) == 3
-    assert texts["b c </s>"].get_color() == walk.RED  # The way to the best score.
-    assert texts["d </s>"].get_color() == walk.ORANGE  # Greedy's, where the beam left it.
+    assert texts["b c </s>"].get_color() == draw.RED  # The way to the best score.
+    assert texts["d </s>"].get_color() == draw.ORANGE  # Greedy's, where the beam left it.
     assert sum(patch.get_alpha() is not None for patch in axes.patches) == 2  # Its marks.
     for label, probability in {
         "a": f"{np.exp(-0.1):.2f}",

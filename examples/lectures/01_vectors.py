@@ -1,4 +1,4 @@
-"""Step 0: a sentence becomes vectors: pieces, their ids, their embeddings, and their positions.
+"""Step 1, on: a sentence becomes vectors: pieces, their ids, their embeddings, and their positions.
 
 A tokenizer cuts a sentence into pieces of a fixed vocabulary, and each piece has an id. Id k stands
 for the k-th row of the embedding matrix E, `[vocab_size, d_model]`: the product of a one-hot
@@ -10,25 +10,21 @@ block reads:
 The pieces and E are those of a trained model, by default this repository's English-German one.
 """
 
+import draw
 import numpy as np
 import tensorflow as tf
 import walk
 from matplotlib.figure import Figure
 
 from keras_mt.layers import PositionalEmbedding, sinusoidal_positions
-from keras_mt.run_folder import RunFolder
 
 arguments = walk.options(
-    __doc__,
-    run=str(walk.ROOT / "examples/multi30k/cased"),
-    sentence="The ballerinas are dancing in the show.",
+    __doc__, run=walk.CAPTIONS, sentence="The ballerinas are dancing in the show."
 )
-folder = RunFolder(arguments.run)
-if not folder.model_file.exists():
-    raise SystemExit(f"{folder} is not a trained run: train one with `make demo`, or give --run.")
-model, tokenizer = folder.load_model(), folder.load_tokenizer()
+translator, model = walk.trained(arguments.run)
+tokenizer = translator.tokenizer
 ids = tokenizer.source_ids(tokenizer.pieces(tf.constant([arguments.sentence]))).numpy()[0]
-pieces = [piece.decode() for piece in tokenizer.id_to_string(tf.constant(ids)).numpy()]
+pieces = walk.pieces_of(tokenizer, ids)
 walk.table(f"The pieces of “{arguments.sentence}” and their ids", ids, None, pieces, digits=0)
 
 embeddings = model.source_embedding.embedding.embeddings.numpy()
@@ -40,7 +36,7 @@ print("\none-hot {} times E {} is {};".format(*shapes), end="")
 print(f" from the rows of E it differs by {np.abs(rows - embeddings[ids]).max():.0f}")
 
 directions = embeddings / np.linalg.norm(embeddings, axis=1, keepdims=True)
-names = [name.decode() for name in tokenizer.id_to_string(tf.range(vocab_size)).numpy()]
+names = walk.pieces_of(tokenizer, range(vocab_size))
 print("\nNearest in E, by the cosine")
 for piece in ("▁children", "▁sitting", "▁small", "▁blue", "▁Mann"):
     cosines = directions @ directions[names.index(piece)]
@@ -70,12 +66,12 @@ first, rest = (np.sqrt(width) * np.abs(part) for part in np.split(embeddings, [3
 print("mean size of √d E over all pieces:", end=" ")
 print(f"{first.mean():.2f} in dimensions 0 to 31, {rest.mean():.2f} after")
 
-figure = Figure(figsize=(8, 5), layout="constrained")
-for axes, (name, values) in zip(figure.subplots(3, 1), parts.items(), strict=True):
-    image = axes.imshow(values, cmap="RdBu", vmin=-3, vmax=3, aspect="auto", interpolation="none")
-    axes.set_yticks(range(len(pieces)), walk.words(pieces), fontsize=8)
-    axes.tick_params(length=0)
-    axes.set_title(name, loc="left")
+titles = ("√d E: what the words are", "p: where they stand", "√d E + p: what the first block reads")
+figure = Figure(figsize=(draw.WIDTH, 6))
+for axes, title, values in zip(figure.subplots(3, 1), titles, parts.values(), strict=True):
+    colors = {"cmap": "RdBu", "vmin": -3, "vmax": 3, "interpolation": "none"}
+    image = draw.heat(axes, values, walk.words(pieces), [], title, None, **colors)
+    axes.set_xticks(range(0, width, 32), range(0, width, 32))
 axes.set_xlabel("dimension")
-figure.colorbar(image, ax=figure.axes, fraction=0.03, pad=0.02, ticks=range(-3, 4))
-walk.save(figure, arguments.output, "00_vectors.png")
+figure.colorbar(image, ax=figure.axes, label="value", fraction=0.03, pad=0.02, ticks=range(-3, 4))
+walk.save(figure, arguments.output, "01_vectors.png")
