@@ -9,7 +9,6 @@ import shlex
 from pathlib import Path
 from types import SimpleNamespace
 
-import matplotlib.image
 import numpy as np
 import pytest
 import sacrebleu
@@ -199,10 +198,10 @@ def compared(distil, small, tmp_path, monkeypatch):
     known = {"run": "student", "parameters": 9, "megabytes": 1}
     lines = [({**known, "system": name}, Quoting(found), list) for name, found in systems]
     monkeypatch.setattr(distil, "load_systems", lambda *_, **__: lines)
-    files = {"output": tmp_path / "results.jsonl", "picture": tmp_path / "results.png"}
+    output = tmp_path / "results.jsonl"
     options = {"split": "test", "tokenize": "13a", "rounds": 3, "systems": []}
-    distil.compare(["student"], str(small), "pt", "en", **options, **files)
-    return [*distil.rows(files["output"])], half, references
+    distil.compare(["student"], str(small), "pt", "en", **options, output=output)
+    return [*distil.rows(output)], half, references
 
 
 def test_compare_stores_the_intervals_of_resampled_sentences(compared):
@@ -219,22 +218,6 @@ def test_compare_stores_the_intervals_of_resampled_sentences(compared):
         assert (perfect[name], perfect[f"{name}_interval"]) == (100, 0)
         assert (wrong[name], wrong[f"{name}_interval"]) == (0, 0)
     assert line["sentences_per_second"] == len(references) / 2
-
-
-def test_the_picture_has_bars_where_there_are_intervals(compared, distil, monkeypatch):
-    (line, other, _), figures = compared[0], []
-    del other["bleu_interval"]
-    monkeypatch.setattr(distil.Figure, "savefig", lambda figure, path: figures.append(figure))
-    distil.draw([line, other], "x")
-    distil.draw([other], "x")
-    bars = []
-    for figure in figures:
-        segments = [s for c in figure.axes[0].collections for s in c.get_segments()]
-        bars.append([s[:, 1].tolist() for s in segments if len(s)])
-    bleu, interval = line["bleu"], line["bleu_interval"]
-    assert bars == [[pytest.approx([bleu - interval, bleu + interval])], []]
-    names = [[text.get_text() for text in figure.legends[0].get_texts()] for figure in figures]
-    assert names == [["keras_mt-float32", "ctranslate2-int8", "95% interval"], ["ctranslate2-int8"]]
 
 
 @pytest.mark.long
@@ -255,7 +238,7 @@ def test_the_four_steps(python, small, run_dir, tmp_path):
             script, "compare", run_dir, tmp_path / "student", "--data", small, *corpus,
             "--beam-size", "2", "--rounds", "1",
             "--systems", "keras_mt-float32,ctranslate2-float32",
-            "--output", results, "--picture", tmp_path / "results.png",
+            "--output", results,
         ],
     ):  # fmt: skip
         result = python(*command)
@@ -271,4 +254,3 @@ def test_the_four_steps(python, small, run_dir, tmp_path):
         assert line["bleu"] <= teacher["bleu"] + 1 and line["megabytes"] > 0.01
         row = f"| {line['run']} | {line['system']} | {line['parameters']:,} | {line['bleu']:.1f} |"
         assert row in result.stdout
-    assert matplotlib.image.imread(tmp_path / "results.png").shape[0] > 400

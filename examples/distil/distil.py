@@ -5,9 +5,8 @@ usage: python examples/distil/distil.py translate TEACHER FOLDER --data DATA --s
        python examples/distil/distil.py filter FOLDER DISTILLED.tsv [--keep 0.95] [--most-ratio 2]
        keras-mt train --data DISTILLED.tsv --source en --target de --output STUDENT ...
        python examples/distil/distil.py compare RUN_DIR ... --data DATA --source en --target de
-           --output RESULTS.jsonl [--picture PICTURE] [--systems NAME,...] [--beam-size N]
+           --output RESULTS.jsonl [--systems NAME,...] [--beam-size N]
            [--tokenize NAME] [--rounds N] [--source-language CODE] [--target-language CODE]
-       python examples/distil/distil.py draw RESULTS.jsonl PICTURE
 
 translate makes the teacher, a run folder, translate the training split into FOLDER, part by part.
 If interrupted, the same command resumes. --set is any option of a Translator, such as beam_size=5
@@ -18,8 +17,6 @@ than usual, and writes a corpus whose validation split is the original one.
 
 compare measures BLEU, chrF, speed and size of each run, as it is deployed, and of the same run in
 CTranslate2 where that is installed. The languages are for multilingual runs.
-
-draw makes the picture of what compare measured.
 """
 
 import argparse
@@ -43,8 +40,6 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 import numpy as np
 import sacrebleu
 import tensorflow as tf
-from matplotlib.figure import Figure
-from matplotlib.ticker import LogLocator
 
 from keras_mt import ExportedTranslator, Translator, __version__
 from keras_mt.convert import export
@@ -74,7 +69,7 @@ def arguments_of(line=None):
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    steps = parser.add_subparsers(required=True, metavar="translate|filter|compare|draw")
+    steps = parser.add_subparsers(required=True, metavar="translate|filter|compare")
     corpus = argparse.ArgumentParser(add_help=False)
     for name in ("--data", "--source", "--target"):
         corpus.add_argument(name, required=True)
@@ -97,7 +92,6 @@ def arguments_of(line=None):
     step.set_defaults(step=compare)
     step.add_argument("runs", nargs="+", metavar="RUN_DIR")
     step.add_argument("--output", type=Path, required=True, metavar="RESULTS.jsonl")
-    step.add_argument("--picture", type=Path)
     step.add_argument("--split", default="test")
     step.add_argument("--tokenize", default="13a", help="sacreBLEU's tokenizer")
     step.add_argument("--beam-size", type=int, default=4)
@@ -105,11 +99,6 @@ def arguments_of(line=None):
     step.add_argument("--source-language", metavar="CODE")
     step.add_argument("--target-language", metavar="CODE")
     step.add_argument("--systems", type=systems, default=[*SYSTEMS], metavar="NAME,...")
-
-    step = steps.add_parser("draw")
-    step.set_defaults(step=lambda results, picture: draw([*rows(results)], picture))
-    step.add_argument("results", type=Path, metavar="RESULTS.jsonl")
-    step.add_argument("picture", type=Path, metavar="PICTURE")
 
     arguments = vars(parser.parse_args(line))
     return arguments.pop("step"), arguments
@@ -265,10 +254,8 @@ SYSTEMS = {
 }
 
 
-def compare(
-    runs, data, source, target, *, split, output, picture, tokenize, rounds, systems, **options
-):
-    """Writes a JSON line for each run in each system, prints the table, and draws the picture.
+def compare(runs, data, source, target, *, split, output, tokenize, rounds, systems, **options):
+    """Writes a JSON line for each run in each system, and prints the table.
 
     Each system is in a process of its own, on one core and one thread. All load first and then take
     turns for `rounds` rounds, after one to warm up.
@@ -312,8 +299,6 @@ def compare(
     with atomic_write(output) as temporary:
         temporary.write_text("".join(json.dumps(line) + "\n" for line in lines))
     print(table(lines))
-    if picture:
-        draw(lines, picture)
 
 
 class Worker:
@@ -465,46 +450,6 @@ def table(lines):
             f"{line['megabytes']:.1f}",
         ])  # fmt: skip
     return "".join(f"| {' | '.join(line)} |\n" for line in found)
-
-
-COLORS = [f"C{i}" for i in range(10)]
-MARKERS = dict(zip(SYSTEMS, "osDv", strict=True))
-
-
-def draw(lines, path):
-    """BLEU against sentences per second: a colour for each run, a mark for each system.
-
-    A bar is BLEU's 95% interval by resampling the sentences, of those lines that have it.
-    """
-    figure = Figure(figsize=(8, 5.6), layout="constrained")
-    axes = figure.subplots()
-    runs = list(dict.fromkeys(line["run"] for line in lines))
-    for line in lines:
-        style = {"fmt": MARKERS[line["system"]], "markeredgecolor": "white", "markersize": 7}
-        style |= {"color": COLORS[runs.index(line["run"]) % len(COLORS)], "capsize": 3}
-        point = line["sentences_per_second"], line["bleu"]
-        axes.errorbar(*point, line.get("bleu_interval"), elinewidth=1, **style)
-    for place, run in enumerate(runs):
-        found = [line for line in lines if line["run"] == run]
-        rate = statistics.geometric_mean(line["sentences_per_second"] for line in found)
-        axes.annotate(
-            run, (rate, min(line["bleu"] for line in found)), (0, -16), ha="center",
-            textcoords="offset points", color=COLORS[place % len(COLORS)], parse_math=False,
-        )  # fmt: skip
-    for system in dict.fromkeys(line["system"] for line in lines):
-        axes.plot([], [], MARKERS[system], color="gray", label=system)
-    if any("bleu_interval" in line for line in lines):
-        axes.errorbar([], [], [], color="gray", capsize=3, label="95% interval", linestyle="")
-    axes.set_xscale("log")
-    axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 3, 5, 7)))
-    axes.xaxis.set_major_formatter("{x:.0f}")
-    axes.xaxis.set_minor_formatter("")
-    axes.set_xlabel("sentences per second, one thread (logarithmic scale)")
-    axes.set_ylabel("BLEU on the test split")
-    axes.margins(x=0.1, y=0.1)
-    axes.grid(alpha=0.3)
-    figure.legend(loc="outside lower center", ncols=3)
-    figure.savefig(path)
 
 
 if __name__ == "__main__":
