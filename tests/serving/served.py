@@ -63,12 +63,15 @@ def serving(*arguments):
 
 
 class Capitals:
-    """A model without a process, whose translations are in capitals; it refuses "refuse this"."""
+    """A model without a process, whose translations are in capitals; it refuses "refuse this".
+
+    It answers when it is not `held`.
+    """
 
     deaths, is_ready, queue = 0, True, ()
 
-    def __init__(self, source="en", target="de", seconds=0):
-        self.name, self._seconds, self.error = f"{source}-{target}", seconds, None
+    def __init__(self, source="en", target="de", held=False):
+        self.name, self.held, self.error = f"{source}-{target}", held, None
         self.facts = Facts(0, [(source, target)], [], True, True, True, True, 8)
         self.running, self.calls = 0, []
 
@@ -78,7 +81,8 @@ class Capitals:
         self.calls.append(jobs)
         self.running += 1
         try:
-            await asyncio.sleep(self._seconds)
+            while self.held:
+                await asyncio.sleep(0.01)
             return [*map(self._answer, jobs)]
         finally:
             self.running -= 1

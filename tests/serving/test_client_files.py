@@ -73,7 +73,7 @@ def test_a_file_of_no_named_language_has_that_of_its_texts(tmp_path):
 
 
 def test_a_sender_who_goes_away_frees_the_workers_and_the_disk(tmp_path):
-    pool = Capitals(seconds=60)
+    pool = Capitals(held=True)
 
     async def leave():
         file = await begun(files_of(tmp_path, pool), "a.txt", b"one\n")
@@ -85,4 +85,4 @@ def test_a_sender_who_goes_away_frees_the_workers_and_the_disk(tmp_path):
         while pool.running or [*tmp_path.iterdir()]:
             await asyncio.sleep(0.01)
 
-    asyncio.run(asyncio.wait_for(leave(), 5))
+    asyncio.run(asyncio.wait_for(leave(), 60))

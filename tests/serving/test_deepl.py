@@ -283,7 +283,7 @@ def test_documents_that_fail_say_why_and_leave_nothing(tmp_path, monkeypatch):
 
 
 def test_a_document_is_private_and_its_texts_come_in_parts(tmp_path):
-    pool = Capitals(seconds=0.05)
+    pool = Capitals(held=True)
     with serving_here(tmp_path, pool) as server:
         lines = "".join(f"line {i}\n" for i in range(250))
         handle = client(server).translate_document_upload(lines, filename="a.txt", target_lang="DE")
@@ -291,6 +291,7 @@ def test_a_document_is_private_and_its_texts_come_in_parts(tmp_path):
             client(server).translate_document_download(handle)
         [folder] = tmp_path.iterdir()
         assert folder.stat().st_mode & 0o77 == 0
+        pool.held = False
         client(server).translate_document_wait_until_done(handle)
         assert [len(call) for call in pool.calls] == [100, 100, 50]
         assert not (folder / "file.txt").exists()
@@ -300,13 +301,15 @@ def test_a_document_is_private_and_its_texts_come_in_parts(tmp_path):
 
 def test_nobody_fills_the_disk(tmp_path, monkeypatch):
     monkeypatch.setattr("keras_mt.serving.files._MOST", 2)
-    monkeypatch.setattr("keras_mt.serving.files._KEPT", 0.3)
-    with serving_here(tmp_path, Capitals()) as server:
+    monkeypatch.setattr("keras_mt.serving.files._KEPT", 0.1)
+    pool = Capitals(held=True)
+    with serving_here(tmp_path, pool) as server:
         for _ in range(2):
             client(server).translate_document_upload("a", filename="a.txt", target_lang="DE")
         with pytest.raises(deepl.TooManyRequestsException, match="fetch those that are done"):
             client(server).translate_document_upload("a", filename="a.txt", target_lang="DE")
-        deadline = time.monotonic() + 5
+        pool.held = False
+        deadline = time.monotonic() + 60
         while [*tmp_path.iterdir()]:
             assert time.monotonic() < deadline, "what nobody fetches stays"
             time.sleep(0.05)
