@@ -9,13 +9,8 @@ from html import escape
 import walk
 from draw import GREY, INK, PAPER
 
-TINTS = {
-    "attention": "#dbe7f5",
-    "cross": "#f6ddd9",
-    "network": "#dcefe3",
-    "norm": "#f4eecb",
-    "table": "#ebe5f2",
-}
+TINTS = {"attention": "#dbe7f5", "cross": "#f6ddd9", "network": "#dcefe3"}
+TINTS |= {"norm": "#f4eecb", "table": "#ebe5f2"}
 WIDTH, HEIGHT, BOX, MIDDLE = 900, 860, 274, 450
 ENCODER, DECODER = 232, 668  # The middle of each column.
 parts = []
@@ -49,7 +44,7 @@ def arrow(*points, colour=INK):
     )
 
 
-def stack(x, y, sublayers, side):
+def stack(x, y, letter, sublayers, side):
     """Sublayers from y upwards, each with its norm and residual; gives the top of the frame.
 
     `side` is -1 or 1: where the residual sums go around.
@@ -63,7 +58,7 @@ def stack(x, y, sublayers, side):
     for i, (words, kind, shapes) in enumerate(sublayers):
         if i:
             arrow((x, y + 20), (x, y - 1))
-        box(x, y - 24, words, kind, shapes)
+        box(x, y - 24, words, kind, shapes.format(letter))
         box(x, y - 82, "add and normalise", "norm")
         arrow((x, y - 46), (x, y - 67))
         turn = x + side * (BOX / 2 + 22)
@@ -83,33 +78,24 @@ def column(x, side, letter, words, sublayers):
     arrow((MIDDLE + side * 66, 738), (x - side * 14, 738))
     arrow((x, 725), (x, 667))
     text(x + side * 10, 716, f"[{letter}, 512]", 11.5, GREY, "start" if side > 0 else "end")
-    return stack(x, 668, sublayers, side)
+    return stack(x, 668, letter, sublayers, side)
+
+
+ATTEND = "Q, K, V [8, {0}, 64], weights [8, {0}, {0}]"
+NETWORK = ("feed-forward network", "network", "[{0}, 512] → [{0}, 2048] → [{0}, 512]")
+ACROSS = ("cross-attention", "cross", "Q [8, T, 64], K, V [8, S, 64], weights [8, T, S]")
+HEAD = (
+    '<defs><marker id="head" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" '
+    f'markerHeight="7" orient="auto"><path d="M0 0 8 4 0 8z" fill="{INK}"/></marker></defs>\n'
+    f'<rect width="{WIDTH}" height="{HEIGHT}" rx="14" fill="{PAPER}"/>'
+)
 
 
 def main():
-    attend = "Q, K, V [8, {0}, 64], weights [8, {0}, {0}]"
-    network = ("feed-forward network", "network", "[{0}, 512] → [{0}, 2048] → [{0}, 512]")
-    top = column(
-        ENCODER,
-        -1,
-        "S",
-        "source, end",
-        [
-            ("self-attention", "attention", attend.format("S")),
-            (*network[:2], network[2].format("S")),
-        ],
-    )
-    end = column(
-        DECODER,
-        1,
-        "T",
-        "start, target",
-        [
-            ("masked self-attention", "attention", attend.format("T")),
-            ("cross-attention", "cross", "Q [8, T, 64], K, V [8, S, 64], weights [8, T, S]"),
-            (*network[:2], network[2].format("T")),
-        ],
-    )
+    encoder = [("self-attention", "attention", ATTEND), NETWORK]
+    decoder = [("masked self-attention", "attention", ATTEND), ACROSS, NETWORK]
+    top = column(ENCODER, -1, "S", "source, end", encoder)
+    end = column(DECODER, 1, "T", "start, target", decoder)
     box(MIDDLE, 738, "sinusoids", "table", width=130)
     over, into = top - 26, DECODER - BOX / 2 - 1
     arrow((ENCODER, top + 10), (ENCODER, over), (MIDDLE, over), (MIDDLE, 528), (into, 528))
@@ -121,27 +107,19 @@ def main():
     arrow((DECODER, end - 66), (DECODER, end - 87))
     box(DECODER, end - 102, "softmax", "norm")
     arrow((DECODER, end - 117), (DECODER, end - 138))
-    text(DECODER, end - 148, "target, end", 14, INK, "middle", "bold")
+    text(DECODER, end - 148, "target, end", weight="bold")
     text(DECODER, end - 166, "the next token at each position, [T, V]", 11.5, GREY)
-    text(ENCODER, 60, "The Transformer", 22, INK, "middle", "bold")
+    text(ENCODER, 60, "The Transformer", 22, weight="bold")
     text(ENCODER, 86, "base: d = 512, 8 heads of width 64", 13, GREY)
     text(ENCODER, 106, "S and T tokens, V in the vocabulary", 13, GREY)
     text(ENCODER, 126, "one matrix E [V, 512] at three places", 13, GREY)
-    head = (
-        '<defs><marker id="head" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" '
-        f'markerHeight="7" orient="auto"><path d="M0 0 8 4 0 8z" fill="{INK}"/></marker></defs>'
-    )
-    paper = f'<rect width="{WIDTH}" height="{HEIGHT}" rx="14" fill="{PAPER}"/>'
     arguments = walk.options(__doc__)
     arguments.output.mkdir(parents=True, exist_ok=True)
     path = arguments.output / "architecture.svg"
-    path.write_text(
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" width="{WIDTH}" '
-        f'height="{HEIGHT}" font-family="system-ui, Helvetica, Arial, sans-serif">\n'
-        + "\n".join([head, paper, *parts])
-        + "\n</svg>\n",
-        encoding="utf-8",
-    )
+    start = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}"'
+    size = f'width="{WIDTH}" height="{HEIGHT}"'
+    start += f' {size} font-family="system-ui, Helvetica, Arial, sans-serif">'
+    path.write_text("\n".join([start, HEAD, *parts, "</svg>\n"]), encoding="utf-8")
     print(f"picture: {path}")
 
 

@@ -3,20 +3,16 @@
 import itertools
 
 import numpy as np
-from draw import BLUE, GREY, INK, ORANGE, PALE, PAPER, RED, WIDTH, drawing
+from draw import BLUE, GREY, INK, ORANGE, PALE, PAPER, RED, WIDTH, drawing, label
 from matplotlib.patches import PathPatch
 from matplotlib.path import Path as Curve
 from search_tree import best_path
 
 SHOWN = 0.05  # Continuations that are less probable are not drawn, unless they win.
 ROW = 0.44
-# The colour of the text, that of the line, and the line's width.
-STYLES = {
-    "the best": (RED, RED, 2.0),
-    "kept": (BLUE, BLUE, 1.2),
-    "pruned": (GREY, PALE, 0.8),
-    "greedy": (ORANGE, PALE, 0.8),  # Where the beam left greedy's way.
-}
+# The colour of the text, that of the line, and the line's width; "greedy" where the beam left it.
+STYLES = {"the best": (RED, RED, 2.0), "kept": (BLUE, BLUE, 1.2)}
+STYLES |= {"pruned": (GREY, PALE, 0.8), "greedy": (ORANGE, PALE, 0.8)}
 GREEDY = {"color": ORANGE, "linewidth": 7, "alpha": 0.35}
 
 
@@ -44,11 +40,10 @@ def search_figure(nodes, greedy=(), source=""):
         x = 0.45 + column * (nodes[place].length - 0.5)
         return x, height - 0.75 - ROW * (rows[place] if row is None else row)
 
-    axes.text(0.15, height - 0.2, source, parse_math=False, va="center")
-    axes.text(0.15, height - 0.45, "step", color=GREY, va="center")
+    label(axes, 0.15, height - 0.2, source, ha="left")
+    label(axes, 0.15, height - 0.45, "step", color=GREY, ha="left")
     for step in range(steps):
-        x = 0.45 + column * (step + 0.5)
-        axes.text(x, height - 0.45, step + 1, color=GREY, ha="center", va="center")
+        label(axes, 0.45 + column * (step + 0.5), height - 0.45, step + 1, color=GREY)
     axes.plot(0.25, height - 0.75 - ROW * root, marker="o", color=INK)
     for chain, row, kind in boxes:
         parent = nodes[chain[0]].parent
@@ -61,35 +56,26 @@ def search_figure(nodes, greedy=(), source=""):
         axes.add_patch(PathPatch(curve, fill=False, color=line, linewidth=width))
         if chain[0] in on_greedy:
             axes.add_patch(PathPatch(curve, fill=False, zorder=0.9, **GREEDY))
-        _label(axes, [nodes[place] for place in chain], nodes, (begin + end) / 2, below, color)
-    _legend(axes)
+        name = ": the best" if kind == "the best" else ": greedy search" * (chain[-1] in on_greedy)
+        written = [nodes[place] for place in chain]
+        _write(axes, written, nodes, (begin + end) / 2, below, color, name)
+    caption = "below the tokens: their probability; framed: finished; grey: pruned"
+    label(axes, WIDTH / 2, 0.2, caption, fontsize=9)
     return figure
 
 
-def _label(axes, chain, nodes, x, y, color):
-    """Tokens and, below them, their probability and the score."""
+def _write(axes, chain, nodes, x, y, color, name):
+    """Tokens and, below them, their probability, the score, and which hypothesis it is."""
     parent, last = chain[0].parent, chain[-1]
     before = 0.0 if parent is None else nodes[parent].log_prob
-    label = f"{np.exp(min(last.log_prob - before, 0.0)):.2f}"
-    edge = "none" if last.score is None else color
-    axes.text(
-        x, y, " ".join(node.token for node in chain), color=color, ha="center", va="center",
-        fontsize=9.5, parse_math=False,
-        bbox={"boxstyle": "round,pad=0.15", "edgecolor": edge, "facecolor": PAPER},
-    )  # fmt: skip
+    below = f"{np.exp(min(last.log_prob - before, 0.0)):.2f}"
+    frame = {"boxstyle": "round,pad=0.15", "edgecolor": "none", "facecolor": PAPER}
     if last.score is not None:
-        label += f", score {last.score:.2f}"
-    axes.text(x, y - 0.19, label, color=GREY, fontsize=8, ha="center", va="center", zorder=5)
-
-
-def _legend(axes):
-    for name in ("the best", "kept", "pruned"):
-        _, line, width = STYLES[name]
-        axes.plot([], [], color=line, linewidth=width, label=name)
-    axes.plot([], [], label="greedy search", **GREEDY)
-    box = {"marker": "s", "markersize": 9, "markerfacecolor": PAPER, "linestyle": ""}
-    axes.plot([], [], color=BLUE, label="finished", **box)
-    axes.legend(loc="lower center", ncols=5, frameon=False, borderaxespad=0.2)
+        below += f", score {last.score:.2f}{name}"
+        frame["edgecolor"] = color
+    text = " ".join(node.token for node in chain)
+    label(axes, x, y, text, color=color, fontsize=9.5, bbox=frame)
+    label(axes, x, y - 0.19, below, color=GREY, fontsize=8, zorder=5)
 
 
 def _with_greedy(nodes, greedy):

@@ -126,7 +126,7 @@ def test_a_search_is_drawn_as_its_tree():
     for label, probability in {
         "a": f"{np.exp(-0.1):.2f}",
         "</s>": f"{np.exp(-2.2):.2f}, score -1.15",  # Of the token, not of all.
-        "b c </s>": f"{np.exp(-2.2):.2f}, score -0.73",
+        "b c </s>": f"{np.exp(-2.2):.2f}, score -0.73: the best",
     }.items():
         x, y = texts[label].get_position()
         below = min(
