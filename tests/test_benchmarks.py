@@ -1,5 +1,6 @@
 import importlib
 import json
+import subprocess
 import sys
 
 import pytest
@@ -96,6 +97,7 @@ def test_translations_of_a_text_are_compared_with_those_of_float32(decode, tmp_p
         ("decode", ["--peers", "keras_mt,x"], "There is no peer 'x'; there are keras_mt, ctr"),
         ("train", ["--workloads", "huge"], "There is no workload 'huge'; there are tiny"),
         ("serve", ["x", "--text", "y", "--workloads", "z"], "There is no workload 'z'; there are"),
+        ("serve_load", ["--models=x", "--text=y", "--workloads=z"], "There is no workload 'z'"),
     ],
 )
 def test_an_unknown_name_is_refused(script, arguments, message, monkeypatch):
@@ -138,3 +140,23 @@ def test_a_shortlist_is_measured_at_each_batch_size(decode, monkeypatch):
     lines = list(shortlist.measure(vocab_size=900, rounds=1))
     assert [line["workload"] for line in lines] == ["base-b32", "base-b1"]
     assert all(204 < line["shortlist"] <= 900 and line["value"] > 0 for line in lines)
+
+
+@pytest.mark.long
+def test_a_server_under_load_loses_and_mixes_nothing(tmp_path):
+    texts = ["A man sleeps.", "Two dogs run.", "A cat.", "A woman reads a book.", "Children play."]
+    (tmp_path / "texts").write_text("\n".join(texts), encoding="utf-8")
+    subprocess.run(
+        [
+            sys.executable, str(ROOT / "benchmarks" / "serve_load.py"),
+            "--models", str(ROOT / "saved_models" / "multi30k_en_de_litert"),
+            "--text", str(tmp_path / "texts"), "--output", str(tmp_path / "lines.jsonl"),
+            "--workloads=rates,kills", "--callers=6", "--rates=5", "--seconds=2", "--requests=90",
+        ],
+        check=True,
+        timeout=120,
+    )  # fmt: skip
+    rates, kills = map(json.loads, (tmp_path / "lines.jsonl").read_text().splitlines())
+    assert rates["at 5/s: requests"] > 0 == rates["at 5/s: not answered"]
+    assert kills["requests"] == 90 and kills["workers killed"] >= 1
+    assert kills["not answered"] == kills["other answers than alone"] == 0

@@ -134,13 +134,15 @@ def _parts(text, split, by_sentence):
         if not line.strip():
             gap += line
             continue
-        end = line[len(line.rstrip()) :]
+        place = 0
         sentences, befores = split_sentences(line.rstrip(), by_sentence and split != "0")
         for before, sentence in zip(befores, sentences, strict=True):
-            gaps.append(gap + before)
+            start = line.find(sentence, place)
+            # It is not found where models are spared control characters.
+            gaps.append(gap + (before if start < 0 else line[place:start]))
             parts.append(sentence)
-            gap = ""
-        gap = end
+            gap, place = "", len(line.rstrip()) if start < 0 else start + len(sentence)
+        gap += line[place:]
     return [*gaps, gap], parts
 
 
