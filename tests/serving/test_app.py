@@ -106,7 +106,7 @@ def test_errors_of_the_model(made, error, status, message):
 
 
 def test_a_request_that_takes_too_long_frees_its_place(made):
-    pool = Capitals(seconds=60)
+    pool = Capitals(held=True)
     answer = made(pool, timeout=0.1)[0].post("/v2/translate", headers=HEADER, json=WISH)
     assert answer.status_code == 504 and "more than 0.1 s" in answer.json()["message"]
     assert not pool.running
