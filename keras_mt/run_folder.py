@@ -39,7 +39,7 @@ LOG_COLUMNS = (
     *("val_bleu", "val_chrf", "event"),
 )
 
-_SCHEMA = 3  # The form of config.json.
+SCHEMA = 3  # The form of config.json.
 _WEIGHTS = "model.weights.h5"  # In model.keras.
 # What Keras and h5py raise of a damaged file, or of one that is not what it says.
 _UNREADABLE = (zipfile.BadZipFile, OSError, ValueError, TypeError, KeyError, AttributeError)
@@ -110,10 +110,10 @@ class RunConfig:
         """Reads a config.json; ValueError says what is wrong."""
         values = dict(json.loads(text))
         values = {name: value for name, value in values.items() if value is not None}
-        if values.get("schema") != _SCHEMA:
+        if values.get("schema") != SCHEMA:
             raise InputError(
                 f"its schema is {values.get('schema')!r}, of keras_mt {values.get('keras_mt')}; "
-                f"keras_mt {__version__} reads schema {_SCHEMA}: use the version that wrote it"
+                f"keras_mt {__version__} reads schema {SCHEMA}: use the version that wrote it"
             )
         fields = {name: values[name] for name in _TYPES if name in values}
         for name, value in fields.items():
@@ -130,7 +130,7 @@ class RunConfig:
         fields = {name: getattr(self, name) for name in _TYPES}
         options = {n: value for n, value in vars(self.options).items() if n not in _NOT_KEPT}
         versions = {"keras_mt": __version__, "keras": keras.__version__}
-        return json.dumps({"schema": _SCHEMA, **fields, **options, **versions}, indent=2) + "\n"
+        return json.dumps({"schema": SCHEMA, **fields, **options, **versions}, indent=2) + "\n"
 
     def changes(self, now: "RunConfig") -> list[str]:
         """The differences of another configuration; corpora are compared by their fingerprints."""

@@ -28,12 +28,6 @@ def import_(directory, run_dir):
 
     check_new(run_dir)
     folder = local_folder(directory)
-    card = read_card(folder)
-    click.echo(card)
-    if card.non_commercial:
-        click.echo(
-            "warning: this license is for non-commercial use, also of what is trained from it.",
-            err=True,
-        )
+    click.echo(read_card(folder))
     import_model(folder, run_dir)
     click.echo(f"imported {directory} into {run_dir}")

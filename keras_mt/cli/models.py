@@ -4,6 +4,7 @@ import os
 
 from keras_mt.cli.options import given
 from keras_mt.cli.output import hushed
+from keras_mt.convert.hub import hub_name
 from keras_mt.errors import InputError
 from keras_mt.files import find_export, is_litert, is_run
 
@@ -58,8 +59,8 @@ def _load_export(path, source_language=None, target_language=None, glossary=None
 
 
 def kind_of(path):
-    """`"run"`, `"saved_model"` or `"litert"`, by a folder's files; else FileNotFoundError."""
-    if is_run(path):
+    """`"run"`, `"saved_model"` or `"litert"`, by name or files; else FileNotFoundError."""
+    if is_run(path) or hub_name(path):
         return "run"
     if not find_export(path):
         raise FileNotFoundError(f"{path} is neither a run folder nor an export.")

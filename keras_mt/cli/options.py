@@ -7,6 +7,7 @@ import re
 
 import click
 
+from keras_mt.convert.hub import hub_name
 from keras_mt.options import TranslationOptions
 from keras_mt.options.fields import field_type
 
@@ -100,10 +101,20 @@ def file_option(flag, text, **settings):
     return click.option(flag, type=file, metavar="FILE", help=text, **settings)
 
 
+class ModelPath(click.Path):
+    """A folder, or the name of a model on the hub."""
+
+    def __init__(self):
+        super().__init__(exists=True)
+
+    def convert(self, value, param, ctx):
+        return value if hub_name(value) else super().convert(value, param, ctx)
+
+
 ensemble_option = click.option(
     "--ensemble",
     multiple=True,
-    type=click.Path(exists=True),
+    type=ModelPath(),
     metavar="RUN_DIR",
     help="Another run with the same tokenizer, to average probabilities with; may be repeated.",
 )

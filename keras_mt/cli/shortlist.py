@@ -3,12 +3,12 @@
 import click
 
 from keras_mt.cli.command import Command
-from keras_mt.cli.options import data_options, options_of
+from keras_mt.cli.options import ModelPath, data_options, options_of
 from keras_mt.options import LanguageOptions
 
 
 @click.command(cls=Command)
-@click.argument("run_dir", type=click.Path(exists=True))
+@click.argument("run_dir", type=ModelPath())
 @click.argument("output", type=click.Path())
 @data_options
 @click.option(
@@ -38,12 +38,13 @@ def shortlist(run_dir, output, data, source, target, size, frequent, **languages
     keras-mt shortlist runs/en_de en_de.shortlist --data my_corpus --source en --target de
     """
     from keras_mt.alignment import Shortlist
+    from keras_mt.convert.hub import local_run
     from keras_mt.data import load_corpus
     from keras_mt.files import check_new
     from keras_mt.run_folder import RunFolder
 
     check_new(output)
-    folder = RunFolder(run_dir)
+    folder = RunFolder(local_run(run_dir))
     folder.check_finished()
     defaults = folder.config.languages if folder.config else {}
     tokenizer = folder.load_tokenizer()

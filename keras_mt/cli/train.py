@@ -52,6 +52,9 @@ def train(**options):
     keras-mt train --data my_corpus --source en --target de --output runs/en_de
     keras-mt train --pair en-de=corpus --pair de-en=corpus --pair en-fr=other --output runs/several
     """
+    from keras_mt.convert.hub import local_run
     from keras_mt.training import train
 
+    if options["init"]:
+        options["init"] = local_run(options["init"])
     train(**given(options), report=click.echo)

@@ -16,6 +16,8 @@ _NON_COMMERCIAL = re.compile(
     re.IGNORECASE,
 )
 
+_WARNING = "\nwarning: this license is for non-commercial use, also of what is trained from it."
+
 
 class Pretrained(NamedTuple):
     """A pretrained model, as it was read."""
@@ -43,7 +45,8 @@ class Card:
     def __str__(self) -> str:
         number = len(self.languages)
         languages = ", ".join(self.languages) if number <= _MAX_LANGUAGES else str(number)
-        return f"license: {self.license or 'not stated'}; languages: {languages or 'not stated'}"
+        text = f"license: {self.license or 'not stated'}; languages: {languages or 'not stated'}"
+        return text + _WARNING * self.non_commercial
 
 
 def read_card(folder: Path) -> Card:

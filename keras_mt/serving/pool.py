@@ -47,7 +47,7 @@ class Pool:
     """Translates with one model, in processes of its own.
 
     Args:
-        model: The folder of a run or an export.
+        model: The folder of a run or an export, or the name of a model on the hub.
         terms: Function from the id of a glossary to its terms.
         workers: The number of worker processes.
         max_waiting: The number of waiting texts from which on new ones are refused.
@@ -62,7 +62,7 @@ class Pool:
         max_waiting: int = 10_000,
         patience: float = 120,
     ):
-        path = Path(model).resolve()
+        path = Path(model).resolve() if Path(model).exists() else Path(model)
         self.name = (path.parent if path.name.isdigit() else path).name
         self.facts: Facts | None = None
         self.queue = FairQueue()

@@ -178,8 +178,9 @@ class Translator(BaseTranslator):
         The decoding options and languages in its config.json are the defaults of `options`.
 
         Args:
-            run_dir: Folder with `model.keras` and `tokenizer.model`; or a list of folders whose
-                tokenizers are the same, an ensemble.
+            run_dir: Folder with `model.keras` and `tokenizer.model`; or the name of a model on the
+                Hugging Face hub, such as `Helsinki-NLP/opus-mt-en-de` or `hf:NAME`, which is
+                imported once; or a list of such whose tokenizers are the same, an ensemble.
             architecture: `MODULE:CLASS`, or the class, of a model that is not one of keras_mt's
                 own; or a list of such.
             dtype: Dtype of weights and computation, such as "bfloat16"; None for the file's.
@@ -189,10 +190,12 @@ class Translator(BaseTranslator):
             FileNotFoundError: If a file is missing; the message says which.
             ValueError: If tokenizers differ, a class is unknown, or an option is invalid.
         """
+        from keras_mt.convert.hub import local_run  # It imports this module.
+
         run_dirs = run_dir if isinstance(run_dir, (list, tuple)) else [run_dir]
         if not run_dirs or not all(isinstance(x, (str, os.PathLike)) for x in run_dirs):
             raise InputError(f"run_dir must be a folder, or a list of folders. Received: {run_dir}")
-        folders = [RunFolder(folder) for folder in run_dirs]
+        folders = [RunFolder(local_run(folder)) for folder in run_dirs]
         for folder in folders:
             folder.check_finished()
         tokenizers = [folder.load_tokenizer() for folder in folders]

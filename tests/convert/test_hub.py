@@ -3,14 +3,16 @@
 import shutil
 import sys
 import threading
+from subprocess import PIPE, Popen
 
 import pytest
-from conftest import needed
+from conftest import ROOT, needed
 from runs import assert_same_weights
-from stand_in_hub import StandInHub
+from stand_in_hub import COMMIT, StandInHub
 
 from keras_mt import Translator
 from keras_mt.convert import from_huggingface, import_model
+from keras_mt.run_folder import RunFolder
 
 pytestmark = pytest.mark.long
 
@@ -93,6 +95,82 @@ def test_what_cannot_be_fetched_is_named_with_what_to_do(imports):
     for message in (closed, offline):
         assert "There is no folder someone/marian" in message
         assert "hf download someone/marian" in message
+
+
+def laid_by_hand(home, folder):
+    """A cache of the hub with the model `someone/NAME`, as huggingface_hub lays one out."""
+    model = home / "hub" / f"models--someone--{folder.name}"
+    (model / "refs").mkdir(parents=True)
+    (model / "refs" / "main").write_text(COMMIT)
+    shutil.copytree(folder, model / "snapshots" / COMMIT)
+
+
+@pytest.fixture
+def commands(hub, python_command, tmp_path, monkeypatch):
+    """A function that starts `keras-mt ARGUMENTS` with a text; each has the caches of its own."""
+    monkeypatch.setenv("HF_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    monkeypatch.setenv("HF_ENDPOINT", hub.url)
+    (tmp_path / "a.txt").write_text("What is that?\nA man.\n")
+
+    def start(*arguments):
+        command = [*python_command, str(ROOT / "keras_mt_command.py"), *map(str, arguments)]
+        return Popen(command, stdout=PIPE, stderr=PIPE, encoding="utf-8", cwd=tmp_path)
+
+    return start
+
+
+def ended(process):
+    stdout, stderr = process.communicate()
+    return process.returncode, stdout, stderr
+
+
+def test_a_name_is_imported_once_whatever_takes_it_at_once(golden, hub, commands, tmp_path):
+    hub.served.clear()
+    both = [commands("translate", "someone/marian", "a.txt") for _ in range(2)]
+    results = [ended(process) for process in both]
+    expected = "".join(
+        f"{x}\n" for x in from_huggingface(golden / "marian")(["What is that?", "A man."])
+    )
+    assert [result[:2] for result in results] == [(0, expected)] * 2, results
+    said = [stderr for *_, stderr in results if stderr]
+    assert len(said) == 1 and "someone/marian: license: cc-by-4.0;" in said[0]
+    assert len(hub.served) == len({*hub.served})  # Each file once.
+    (runs,) = (tmp_path / "cache" / "keras_mt").iterdir()
+    assert {path.name for path in runs.iterdir()} == {"someone--marian", ".someone--marian.lock"}
+    # Then neither the hub nor its cache is asked.
+    shutil.rmtree(tmp_path / "home")
+    number = len(hub.served)
+    assert ended(commands("translate", "hf:someone/marian", "a.txt")) == (0, expected, "")
+    assert len(hub.served) == number
+
+
+def test_a_cache_without_a_network_is_enough(golden, commands, tmp_path, monkeypatch):
+    laid_by_hand(tmp_path / "home", golden / "marian_apart")
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    status, _, stderr = ended(
+        commands("export", "someone/marian_apart", "x", "--format", "huggingface")
+    )
+    assert status == 0, stderr
+    status, _, stderr = ended(commands("translate", "someone/marian", "a.txt"))
+    assert status == 1 and "There is no folder someone/marian" in stderr
+    assert "HF_HUB_OFFLINE" in stderr and not [*tmp_path.glob("cache/*/*/someone--marian")]
+
+
+def test_an_import_that_fails_leaves_nothing(golden, tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr("keras_mt.convert.hub.local_folder", lambda name: golden / "marian")
+    save = RunFolder.write_config
+    monkeypatch.setattr(RunFolder, "write_config", lambda *_: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        Translator.load("hf:someone/marian")
+    left = [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert [path.name for path in left] == [".someone--marian.lock"]
+    killed = left[0].with_name(".someone--marian.x.partial")
+    killed.mkdir()
+    monkeypatch.setattr(RunFolder, "write_config", save)
+    assert Translator.load("hf:someone/marian").card["source"] and not killed.exists()
 
 
 def test_without_huggingface_hub_it_says_how_to_install_it(monkeypatch, tmp_path):
