@@ -282,14 +282,14 @@ def zipf(vocab_size, count):
     return (chosen + 4).astype("int32")
 
 
-def padded_tokenizer(text, path, vocab_size):
+def padded_tokenizer(text, path, vocab_size, pieces=VOCAB_SIZE):
     """A tokenizer of a text's pieces, with pieces that no text has up to a vocabulary's size."""
     from sentencepiece import sentencepiece_model_pb2
 
     from keras_mt import Tokenizer
 
     lines = Path(text).read_text(encoding="utf-8").splitlines()
-    Tokenizer.train(lines, VOCAB_SIZE).save(path)
+    Tokenizer.train(lines, pieces).save(path)
     model = sentencepiece_model_pb2.ModelProto.FromString(path.read_bytes())
     for i in range(vocab_size - len(model.pieces)):
         model.pieces.add(piece=f"\u2581\uf8ff{i}", score=-99.0)

@@ -201,9 +201,8 @@ def _special_ids(tokenizer, model):
     tags = {id for _, id in getattr(tokenizer, "tag_ids", ())}
     start = {tokenizer.bos_id, model.get_config().get("zero_id")} - {None}
     _, (end, *_) = tokenizer.around_source(None)
-    source = {end, *tokenizer.source_prefix, *tags}
-    target = {*start, tokenizer.eos_id, *tokenizer.forced}
-    return [languages | {tokenizer.padding_id, *side} for side in (source, target)]
+    sides = {end, *tokenizer.source_prefix, *tags}, {*start, tokenizer.eos_id, *tokenizer.forced}
+    return [languages | {tokenizer.padding_id, *side} for side in sides]
 
 
 def _with_ids(tokenizer, models, orders):
@@ -212,19 +211,15 @@ def _with_ids(tokenizer, models, orders):
         return Tokenizer(models[0])
     settings = tokenizer.settings
     for names, order in ((_SOURCE_IDS, orders[0]), (_TARGET_IDS, orders[-1])):
-        new = _new_ids(order)
-        settings |= {name: _renumbered(settings[name], new) for name in names}
+        settings |= {name: _renumbered(settings[name], order) for name in names}
     tables = zip(settings["pieces"], orders, strict=True)
     settings["pieces"] = [[table[id] for id in order] for table, order in tables]
     return PretrainedTokenizer(models if models[0] != models[-1] else models[:1], **settings)
 
 
-def _new_ids(order):
-    return {old: new for new, old in enumerate(order)}
-
-
-def _renumbered(value, new):
-    """An id or None, or ids in a list or by names, by their new ids; those without one are gone."""
+def _renumbered(value, order):
+    """An id or None, or ids in a list or by names, by their places; those without one are gone."""
+    new = dict(zip(order, itertools.count(), strict=False))
     if isinstance(value, dict):
         return {name: new[id] for name, id in value.items() if id in new}
     if isinstance(value, list):
@@ -234,11 +229,11 @@ def _renumbered(value, new):
 
 def _with_rows(model, orders, sizes):
     """The model with these rows of its tables of the sizes."""
-    config, new = model.get_config(), _new_ids(orders[-1])
+    config = model.get_config()
     if "vocab_size" not in config:
         raise InputError(f"{type(model).__name__} has no argument vocab_size, to be made smaller.")
     changes = {"vocab_size": len(orders[0]), "target_vocab_size": len(orders[-1])}
-    changes |= {name: _renumbered(config.get(name), new) for name in ("padding_id", "zero_id")}
+    changes |= {n: _renumbered(config.get(n), orders[-1]) for n in ("padding_id", "zero_id")}
     copy = clone(model, **{name: x for name, x in changes.items() if name in config})
     for weight, variable in zip(model.weights, copy.weights, strict=True):
         values, side = keras.ops.convert_to_numpy(weight), "source_emb" not in weight.path
