@@ -11,6 +11,7 @@ import keras
 
 from keras_mt.alignment import Shortlist
 from keras_mt.compressed import strip_compression
+from keras_mt.convert.hub import local_run
 from keras_mt.data.corpus import lines, open_corpus
 from keras_mt.errors import InputError
 from keras_mt.files import check_new, new_folder
@@ -46,7 +47,7 @@ def trim(
     computes the same of it. Single characters, bytes and special pieces are always kept.
 
     Args:
-        run_dir: The run folder, imported or trained.
+        run_dir: The run folder, imported or trained, or the name of a model on the hub.
         output: The run folder to write; the write is atomic.
         data: Corpora as `load_corpus` takes them, with all their splits; any other file is text of
             either side, line by line.
@@ -73,7 +74,7 @@ def trim(
     >>> trim("runs/nllb", "runs/nllb_en_de", ["my_corpus"], "en", "de")  # doctest: +SKIP
     """
     check_new(output)
-    folder = RunFolder(run_dir)
+    folder = RunFolder(local_run(run_dir))
     folder.check_finished()
     config, tokenizer = folder.config or RunConfig([], "", ""), folder.load_tokenizer()
     left_out = _left_out(tokenizer, languages)

@@ -32,7 +32,7 @@ def test_names_are_told_from_paths(model, name, tmp_path, monkeypatch):
         assert str(local_run(model)) == (model or ".")
 
 
-@pytest.mark.parametrize("command", ["translate", "score", "align", "export", "shortlist"])
+@pytest.mark.parametrize("command", ["translate", "score", "align", "export", "shortlist", "trim"])
 def test_a_path_that_is_missing_is_refused_at_once(command, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "runs").mkdir()
