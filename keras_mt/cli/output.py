@@ -46,6 +46,16 @@ def to_json(value):
     return json.dumps(finite, ensure_ascii=False)
 
 
+def confidence_fields(hypothesis):
+    """The measures of confidence in a hypothesis, for JSON."""
+    worst = hypothesis.worst_token
+    return {
+        "mean_log_prob": round(hypothesis.mean_log_prob, 6),
+        "worst_token": worst and (worst[0], round(worst[1], 6)),
+        "warnings": hypothesis.warnings,
+    }
+
+
 @contextlib.contextmanager
 def hushed():
     """Discards standard error, native code's too, unless KERAS_MT_DEBUG is set."""

@@ -7,12 +7,12 @@ import click
 from keras_mt.cli.command import Command
 from keras_mt.cli.input import check_standard_input, one_line
 from keras_mt.cli.models import load_translator
-from keras_mt.cli.options import glossary_option, search_options
-from keras_mt.cli.output import to_json, write_answers
+from keras_mt.cli.options import ModelPath, glossary_option, search_options
+from keras_mt.cli.output import confidence_fields, to_json, write_answers
 
 
 @click.command(cls=Command)
-@click.argument("model", type=click.Path(exists=True), metavar="RUN_DIR_OR_EXPORT")
+@click.argument("model", type=ModelPath(), metavar="RUN_DIR_OR_EXPORT")
 @click.argument("text", type=click.File("rb"), default="-", metavar="[FILE]")
 @search_options
 @glossary_option
@@ -61,6 +61,7 @@ def translate(model, text, prefixes, as_json, token_scores, confidence, markup, 
 
     \b
     keras-mt translate runs/en_de < in.txt > out.txt
+    keras-mt translate Helsinki-NLP/opus-mt-en-de < in.txt > out.txt
     echo "A man sleeps." | keras-mt translate runs/en_de --beam-size 8 --n-best 3 --json
     echo "A <b>man</b> sleeps." | keras-mt translate runs/en_de --markup html
     """
@@ -96,12 +97,7 @@ def _error_as_json(row, error):
 def _fields(hypothesis):
     fields = {"text": hypothesis.text, "score": round(hypothesis.score, 6)}
     if hypothesis.mean_log_prob is not None:  # With a confidence.
-        worst = hypothesis.worst_token
-        fields |= {
-            "mean_log_prob": round(hypothesis.mean_log_prob, 6),
-            "worst_token": worst and (worst[0], round(worst[1], 6)),
-            "warnings": hypothesis.warnings,
-        }
+        fields |= confidence_fields(hypothesis)
     if hypothesis.placed:
         fields["placed"] = [placed._asdict() for placed in hypothesis.placed]
     return fields | ({"tokens": hypothesis.tokens} if hypothesis.tokens else {})

@@ -6,12 +6,13 @@ import click
 
 from keras_mt.cli.command import Command
 from keras_mt.cli.models import load_translator
-from keras_mt.cli.options import given, glossary_option, search_options
-from keras_mt.cli.output import progress_bar
+from keras_mt.cli.options import ModelPath, given, glossary_option, search_options
+from keras_mt.cli.output import confidence_fields, progress_bar
+from keras_mt.files import check_new
 
 
 @click.command(cls=Command, interrupted="interrupted: give the same command again to go on.")
-@click.argument("model", type=click.Path(exists=True), metavar="RUN_DIR_OR_EXPORT")
+@click.argument("model", type=ModelPath(), metavar="RUN_DIR_OR_EXPORT")
 @click.argument("output", type=click.Path(file_okay=False), metavar="OUTPUT_DIR")
 @click.argument(
     "files",
@@ -38,6 +39,13 @@ from keras_mt.cli.output import progress_bar
     help="Also translate entries of a catalogue that have a translation.",
 )
 @click.option(
+    "--report",
+    type=click.Path(dir_okay=False),
+    metavar="FILE.jsonl",
+    help="Write how confident the translations are: all, those of each file, and each text, the "
+    "least confident first. Each translation is then scored once more.",
+)
+@click.option(
     "--lang",
     metavar="CODE",
     help="Language code that documents get, such as de.  [default: the model's target]",
@@ -49,7 +57,9 @@ from keras_mt.cli.output import progress_bar
     type=click.Choice(["html"]),
     help="Each line of a file of lines is a fragment of HTML.  [default: plain text]",
 )
-def translate_files(model, output, files, format, part_lines, overwrite, lang, markup, **options):
+def translate_files(
+    model, output, files, format, part_lines, overwrite, report, lang, markup, **options
+):
     """Translate FILEs into OUTPUT_DIR, each under its name.
 
     The suffix of a file tells its format. A file .txt, or of any name with .gz or .zst, has lines,
@@ -70,6 +80,8 @@ def translate_files(model, output, files, format, part_lines, overwrite, lang, m
 
     if options["n_best"] not in (None, 1):
         raise click.UsageError("--n-best must be 1: each text gets one translation.")
+    if report:
+        check_new(report)
     formats_of(files, output, format)  # What it refuses need not wait for the model.
     start = time.monotonic()
     with progress_bar() as progress:
@@ -78,11 +90,18 @@ def translate_files(model, output, files, format, part_lines, overwrite, lang, m
         if translator.glossary:
             identity["glossary"] = translator.glossary.fingerprint
 
-        def translations(texts):
-            results = translator.hypotheses(texts, markup=markup)
-            return [found[0].text if found else None for found in results], results.refusals
+        if report:
+            translator.hypotheses([], confidence=True)  # It refuses an export without one.
 
-        report = translate(
+        def translations(texts):
+            results = translator.hypotheses(texts, markup=markup, confidence=bool(report))
+            best = [found[0] if found else None for found in results]
+            texts, measures = [own and own.text for own in best], []
+            if report:
+                measures.append([own and confidence_fields(own) for own in best])
+            return texts, results.refusals, *measures
+
+        outcome = translate(
             translations,
             files,
             output,
@@ -92,9 +111,10 @@ def translate_files(model, output, files, format, part_lines, overwrite, lang, m
             max_line_bytes=translator.options.max_line_bytes,
             target_language=lang or translator.target_language,
             overwrite=overwrite,
+            report=report,
             progress=progress,
         )
-    _say(report, output, time.monotonic() - start)
+    _say(outcome, output, time.monotonic() - start)
 
 
 def _say(report, output, seconds):

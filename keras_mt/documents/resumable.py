@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from keras_mt.documents.confidence import write_report
 from keras_mt.documents.document import lost_marks
 from keras_mt.documents.registry import document_class, format_name
 from keras_mt.documents.sources import DocumentFile, LinesFile
@@ -24,8 +25,9 @@ PART_LINES = 1000
 _ERRORS, _PARTS, _LOCK, _JOURNAL = "errors.jsonl", ".parts", "lock", ".jsonl"
 _SHOWN = 200  # Characters of a refused text that its entry repeats.
 
-# From texts to a translation for each, and why some, by index, have none.
-Translate = Callable[[list[str]], tuple[Sequence[str | None], Mapping[int, str]]]
+# From texts to a translation for each, and why some, by index, have none; and for a report, their
+# measures of confidence, each a dict or None.
+Translate = Callable[[list[str]], tuple]
 
 
 def translate_files(
@@ -39,6 +41,7 @@ def translate_files(
     max_line_bytes: int = MAX_LINE_BYTES,
     target_language: str | None = None,
     overwrite: bool = False,
+    report: str | os.PathLike | None = None,
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> dict[str, dict[str, Any]]:
     """Translates files into a folder, under their names.
@@ -62,6 +65,9 @@ def translate_files(
         max_line_bytes: The maximum bytes of a line; a longer one is refused.
         target_language: The code of the translations' language, which some formats name.
         overwrite: Whether entries of a document that have a translation get a new one.
+        report: A file to write that tells how confident the translations are, as `write_report`
+            does. Then `translate` returns a third list, for each text a dict with `mean_log_prob`
+            and `warnings`, or None.
         progress: Called with the lines that are done, and all.
 
     Returns:
@@ -90,6 +96,7 @@ def translate_files(
         raise InputError(f"part_lines must be at least 1. Received: {part_lines}")
     options = {"target_language": target_language, "overwrite": overwrite}
     settings = {"part_lines": part_lines, "max_line_bytes": max_line_bytes, **options}
+    settings["report"] = report is not None
     identity = json.loads(json.dumps({"keras_mt": __version__, **identity, **settings}))
     works = []
     for path, kind in formats_of(files, output, format).items():
@@ -104,7 +111,9 @@ def translate_files(
             for work in works:
                 work.check()
             _translate(works, translate, progress)
-            report = _report(works, output)
+            if report is not None:
+                write_report(report, (entry for work in works for entry in work.confidence()))
+            outcome = _report(works, output)
     except OSError as error:
         if error.errno not in DISK_ERRORS:
             raise
@@ -115,7 +124,7 @@ def translate_files(
     finally:
         with contextlib.suppress(OSError):  # It is not empty.
             (output / _PARTS).rmdir()
-    return report
+    return outcome
 
 
 def formats_of(
@@ -281,6 +290,12 @@ class _Work:
                 is_fragment = isinstance(new, list)
                 yield Fragment(new[0], map(Element._make, new[1])) if is_fragment else new
 
+    def confidence(self):
+        """The confidence in each translation, for a report."""
+        for record in _records(self._journal):
+            for entry in record.get("confidence", ()):
+                yield {"file": self.path.name, **entry}
+
     def counts(self):
         """The outcome of the file, with no text refused or warned of yet."""
         if self.failure:
@@ -291,7 +306,7 @@ class _Work:
 def _translated(units, translate, with_warnings):
     """The journal's record of a block."""
     chosen = [i for i, unit in enumerate(units) if unit.text and not unit.error]
-    found, reasons = translate([units[i].text for i in chosen]) if chosen else ((), {})
+    found, reasons, *measures = translate([units[i].text for i in chosen]) if chosen else ((), {})
     translations = dict(zip(chosen, found, strict=True))
     errors = {i: unit.error for i, unit in enumerate(units) if unit.error}
     errors |= {chosen[row]: reason for row, reason in reasons.items()}
@@ -302,7 +317,13 @@ def _translated(units, translate, with_warnings):
             entries.append(_entry(*warning))
     found = [None if i in errors else translations.get(i, "") for i in range(len(units))]
     record = [[new, new.elements] if getattr(new, "elements", ()) else new for new in found]
-    return {"translations": record, "entries": entries}
+    shown = ((units[i].where, units[i].text[:_SHOWN], (found[i] or "")[:_SHOWN]) for i in chosen)
+    confidence = [
+        {"where": where, "text": text, "translation": translation, **own}
+        for (where, text, translation), own in zip(shown, *measures or [()], strict=False)
+        if own
+    ]
+    return {"translations": record, "entries": entries, "confidence": confidence}
 
 
 def _entry(where, reason, text, kind="error"):

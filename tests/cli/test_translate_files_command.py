@@ -61,6 +61,34 @@ def test_markup_languages_and_terms_are_those_of_translate(eager, run_dir, tmp_p
     assert (out / "a.txt").read_text() == expected and "volume" in expected and "<b>" in expected
 
 
+def test_a_report_has_the_confidence_of_translate(eager, run_dir, tmp_path):
+    texts, report = tmp_path / "a.txt", tmp_path / "report.jsonl"
+    texts.write_bytes("O livro.\n\nUma\u2028linha?\n".encode() + b"\xff\nA mesa.\n")
+    command = ("translate-files", run_dir, tmp_path / "out", texts, "--report", report)
+    keras_mt(*command, "--beam-size", 1, exit_code=1)
+    total, of_file, *rows = map(json.loads, report.read_text(encoding="utf-8").split("\n")[:-1])
+    said = keras_mt("translate", run_dir, texts, "--json", "--beam-size", 1).stdout
+    lines = [json.loads(line)["translations"] for line in said.split("\n")[:-1]]
+    names = ("mean_log_prob", "worst_token", "warnings")
+    expected = [
+        {"where": f"line {n}", "translation": lines[n - 1][0]["text"]}
+        | {name: lines[n - 1][0][name] for name in names}
+        for n in (1, 3, 5)
+    ]
+    expected.sort(key=lambda row: row["mean_log_prob"])
+    assert [{n: x for n, x in row.items() if n not in ("file", "text")} for row in rows] == expected
+    assert total["texts"] == of_file["texts"] == 3 and of_file["file"] == "a.txt"
+    result = keras_mt("translate-files", run_dir, tmp_path / "new", *command[3:], check=False)
+    assert result.exit_code == 1 and "report.jsonl exists and is not overwri" in result.stderr
+
+
+def test_an_export_without_confidence_gives_no_report(exported, texts, tmp_path):
+    options = ("--report", tmp_path / "report.jsonl")
+    result = keras_mt("translate-files", exported, tmp_path / "out", texts, *options, check=False)
+    assert result.exit_code == 1 and "gives no confidence" in result.stderr
+    assert not (tmp_path / "out").exists()
+
+
 def test_what_was_begun_with_other_options_is_refused(eager, run_dir, tmp_path):
     path, damaged, out = tmp_path / "a.txt", tmp_path / "b.gz", tmp_path / "out"
     terms = tmp_path / "terms.tsv"

@@ -4,10 +4,12 @@ import gzip
 import json
 import multiprocessing
 import os
+import re
 import resource
 import shutil
 import time
 
+import numpy as np
 import pytest
 from backports import zstd
 
@@ -204,6 +206,66 @@ def test_a_document_whose_translation_lacks_marks_says_so(place):
         (None, "its translation lacks [", "A [dog]"),
         (None, "its translation lacks >", "a > b & c #1"),
     ]
+
+
+def measured(texts):
+    """As `upper`, and as sure of a text as its digits say."""
+    found, reasons = upper(texts)
+    numbers = [re.findall(r"\d+", text)[0] for text in texts]
+    measures = [{"mean_log_prob": -int(n), "warnings": ["loop"] * (n == "7")} for n in numbers]
+    return found, reasons, [m if new else None for new, m in zip(found, measures, strict=True)]
+
+
+def report_of(path):
+    with open(path, encoding="utf-8") as file:
+        return [json.loads(line) for line in file]
+
+
+def test_a_report_has_all_files_and_texts_the_worst_first_whatever_stopped_it(place):
+    two_files(place)
+    (place / "c.txt").write_text("\n")
+    files = (*NAMES, "c.txt")
+    outcome = run(*files, translate=measured, output="whole", report="whole.jsonl")
+    assert outcome["a.txt"] == {"lines": 30, "refused": 6, "warned": 0}
+    total, *of_files = report_of("whole.jsonl")[:3]
+    rows = report_of("whole.jsonl")[3:]
+    kept = [i for i in range(30) if i % 5 != 3]
+    assert [row["mean_log_prob"] for row in rows] == sorted([-i for i in kept] * 2)
+    assert rows[0] == {
+        "file": "a.txt", "where": "line 30", "text": "a.txt 29", "translation": "A.TXT 29",
+        "mean_log_prob": -29, "warnings": [],
+    }  # fmt: skip
+    levels = np.percentile([-i for i in kept], [5, 25, 50, 75, 95])
+    for found, number in ((total, 2), *((found, 1) for found in of_files)):
+        assert (found["texts"], found["warnings"]) == (24 * number, {"loop": number})
+        assert found["mean_log_prob"] == pytest.approx(-np.mean(kept))
+    np.testing.assert_allclose([*of_files[0]["quantiles"].values()], levels, atol=1e-6)
+    assert [found["file"] for found in of_files] == [*NAMES]
+    for after in (0, 2, 3):
+        calls = []
+
+        def stopping(texts, calls=calls, after=after):
+            calls.append(texts)
+            if len(calls) > after:
+                raise KeyboardInterrupt
+            return measured(texts)
+
+        with pytest.raises(KeyboardInterrupt):
+            run(*files, translate=stopping, report="out.jsonl")
+        assert not (place / "out.jsonl").exists()
+    with pytest.raises(InputError, match="begun with another `report`"):
+        run(*files)
+    run(*files, translate=measured, report="out.jsonl")
+    assert (place / "out.jsonl").read_bytes() == (place / "whole.jsonl").read_bytes()
+    with pytest.raises(FileExistsError, match=r"out.jsonl exists and is not overwritten"):
+        run("a.txt", translate=measured, output="new", report="out.jsonl")
+
+
+def test_a_report_on_nothing(place):
+    (place / "a.txt").write_text("")
+    run("a.txt", translate=measured, report="report.jsonl")
+    none = {"texts": 0, "mean_log_prob": None, "quantiles": {}, "warnings": {}}
+    assert report_of("report.jsonl") == [none]
 
 
 def test_other_options_are_refused_by_name(place):
