@@ -69,7 +69,7 @@ class Pool:
         self.deaths = 0
         self._path, self._terms, self._patience = path, terms, patience
         self._workers, self._max_waiting = workers, max_waiting
-        self._ready, self._has_texts = 0, asyncio.Condition()
+        self._ready, self._idle = 0, []
         self._running: list[asyncio.Task] = []
         self._seconds = 0.1  # Between two answers, a moving average.
 
@@ -101,20 +101,20 @@ class Pool:
             await asyncio.sleep(0.1)
         turn, loop = Turn(), asyncio.get_running_loop()
         tasks = [_Task(job, loop.create_future()) for job in jobs]
-        await self._add(tasks, turn)
+        self._add(tasks, turn)
         try:
             return await asyncio.gather(*(task.answer for task in tasks))
         finally:
             for task in tasks:
                 self.queue.remove(task)
 
-    async def _add(self, tasks, turn):
+    def _add(self, tasks, turn):
         for task in tasks:
             # One whose worker died goes alone, so that it takes no other with it again.
             kind = task if task.tries else task.job.detailed
             self.queue.add(task, len(task.job.text), turn, kind)
-        async with self._has_texts:
-            self._has_texts.notify_all()
+        for _ in tasks[: len(self._idle)]:
+            self._idle.pop().set()  # First who worked last, whose caches are warm.
 
     async def _started(self):
         """A process that is ready."""
@@ -160,12 +160,9 @@ class Pool:
         self._ready += 1
         try:
             while True:
-                try:
-                    async with asyncio.timeout(_HEARTBEAT), self._has_texts:
-                        await self._has_texts.wait_for(lambda: len(self.queue))
-                except TimeoutError:
-                    await call(os.getpid)  # If it lives.
                 if not (tasks := self.queue.take(self.facts.batch)):
+                    if not await self._woken():
+                        await call(os.getpid)  # If it lives.
                     continue
                 keys = {task.job.glossary for task in tasks} - {None} - known
                 known |= keys
@@ -182,9 +179,21 @@ class Pool:
             self._ready -= 1
             _kill(pid)
             executor.shutdown(wait=False)
-            await self._take_back(tasks)
+            self._take_back(tasks)
 
-    async def _take_back(self, tasks):
+    async def _woken(self):
+        """Waits for texts; False if none come for a while."""
+        self._idle.append(idle := asyncio.Event())
+        try:
+            async with asyncio.timeout(_HEARTBEAT):
+                return await idle.wait()
+        except TimeoutError:
+            return False
+        finally:
+            if idle in self._idle:
+                self._idle.remove(idle)
+
+    def _take_back(self, tasks):
         """Has what a worker that died had translated by others, but for what ended several."""
         for task in tasks:
             task.tries += 1
@@ -192,7 +201,7 @@ class Pool:
                 task.answer.set_result(Answer(failure="its workers died"))
         waiting = [task for task in tasks if not task.answer.done()]
         for task in waiting:
-            await self._add([task], Turn())
+            self._add([task], Turn())
 
 
 def _kill(pid):
