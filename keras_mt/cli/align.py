@@ -5,13 +5,13 @@ import click
 from keras_mt.cli.command import Command
 from keras_mt.cli.input import check_standard_input
 from keras_mt.cli.models import load_translator
-from keras_mt.cli.options import ModelPath, architecture_option, ensemble_option, options_of
+from keras_mt.cli.options import Model, architecture_option, ensemble_option, options_of
 from keras_mt.cli.output import error_as_json, to_json, write_answers
 from keras_mt.options import LanguageOptions
 
 
 @click.command(cls=Command)
-@click.argument("model", type=ModelPath(), metavar="RUN_DIR_OR_EXPORT")
+@click.argument("model", type=Model(), metavar="RUN_DIR_OR_EXPORT")
 @click.argument("source", type=click.File("rb"))
 @click.argument("target", type=click.File("rb"), required=False)
 @click.option(

@@ -7,13 +7,7 @@ import click
 from keras_mt.cli.command import Command
 from keras_mt.cli.input import one_line, read_lines
 from keras_mt.cli.models import load_translator
-from keras_mt.cli.options import (
-    ModelPath,
-    data_options,
-    file_option,
-    glossary_option,
-    search_options,
-)
+from keras_mt.cli.options import Model, data_options, file_option, glossary_option, search_options
 from keras_mt.cli.output import progress_bar, to_json
 from keras_mt.errors import InputError
 from keras_mt.extras import needed
@@ -32,7 +26,7 @@ _TOKENIZERS = (
 
 
 @click.command(cls=Command)
-@click.argument("models", type=ModelPath(), nargs=-1, metavar="[RUN_DIR_OR_EXPORT]...")
+@click.argument("models", type=Model(), nargs=-1, metavar="[RUN_DIR_OR_EXPORT]...")
 @data_options
 @click.option("--split", default="test", show_default=True, help="The corpus split.")
 @file_option(

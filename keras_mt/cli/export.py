@@ -7,13 +7,13 @@ import click
 from keras_mt import convert
 from keras_mt.cli.command import Command
 from keras_mt.cli.models import load_run
-from keras_mt.cli.options import ModelPath, given, options_of, search_options
+from keras_mt.cli.options import Model, given, options_of, search_options
 from keras_mt.convert.formats import FORMATS, ExportOptions, load_format
 from keras_mt.files import check_new
 
 
 @click.command(cls=Command)
-@click.argument("run_dir", type=ModelPath())
+@click.argument("run_dir", type=Model())
 @click.argument("directory", type=click.Path())
 @search_options
 @click.option(

@@ -101,7 +101,7 @@ def file_option(flag, text, **settings):
     return click.option(flag, type=file, metavar="FILE", help=text, **settings)
 
 
-class ModelPath(click.Path):
+class Model(click.Path):
     """A folder, or the name of a model on the hub."""
 
     def __init__(self):
@@ -114,7 +114,7 @@ class ModelPath(click.Path):
 ensemble_option = click.option(
     "--ensemble",
     multiple=True,
-    type=ModelPath(),
+    type=Model(),
     metavar="RUN_DIR",
     help="Another run with the same tokenizer, to average probabilities with; may be repeated.",
 )

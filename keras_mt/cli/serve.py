@@ -11,7 +11,7 @@ from pathlib import Path
 import click
 
 from keras_mt.cli.command import Command
-from keras_mt.cli.options import ModelPath
+from keras_mt.cli.options import Model
 from keras_mt.errors import InputError
 from keras_mt.extras import needed
 from keras_mt.translation.batches import usable_cores
@@ -23,7 +23,7 @@ def _limit(flag, default, text):
 
 
 @click.command(cls=Command, is_light=True)
-@click.argument("models", nargs=-1, required=True, type=ModelPath(), metavar="MODEL...")
+@click.argument("models", nargs=-1, required=True, type=Model(), metavar="MODEL...")
 @click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on.")
 @click.option(
     "--port", type=click.IntRange(0, 65535), default=8000, show_default=True, help="The port."

@@ -3,12 +3,12 @@
 import click
 
 from keras_mt.cli.command import Command
-from keras_mt.cli.options import ModelPath, data_options, options_of
+from keras_mt.cli.options import Model, data_options, options_of
 from keras_mt.options import LanguageOptions
 
 
 @click.command(cls=Command)
-@click.argument("run_dir", type=ModelPath())
+@click.argument("run_dir", type=Model())
 @click.argument("output", type=click.Path())
 @data_options
 @click.option(

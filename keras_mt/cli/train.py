@@ -55,6 +55,5 @@ def train(**options):
     from keras_mt.convert.hub import local_run
     from keras_mt.training import train
 
-    if options["init"]:
-        options["init"] = local_run(options["init"])
+    options["init"] = options["init"] and local_run(options["init"])
     train(**given(options), report=click.echo)

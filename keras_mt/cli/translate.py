@@ -7,12 +7,12 @@ import click
 from keras_mt.cli.command import Command
 from keras_mt.cli.input import check_standard_input, one_line
 from keras_mt.cli.models import load_translator
-from keras_mt.cli.options import ModelPath, glossary_option, search_options
+from keras_mt.cli.options import Model, glossary_option, search_options
 from keras_mt.cli.output import confidence_fields, to_json, write_answers
 
 
 @click.command(cls=Command)
-@click.argument("model", type=ModelPath(), metavar="RUN_DIR_OR_EXPORT")
+@click.argument("model", type=Model(), metavar="RUN_DIR_OR_EXPORT")
 @click.argument("text", type=click.File("rb"), default="-", metavar="[FILE]")
 @search_options
 @glossary_option

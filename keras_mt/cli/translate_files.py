@@ -6,13 +6,13 @@ import click
 
 from keras_mt.cli.command import Command
 from keras_mt.cli.models import load_translator
-from keras_mt.cli.options import ModelPath, given, glossary_option, search_options
+from keras_mt.cli.options import Model, given, glossary_option, search_options
 from keras_mt.cli.output import confidence_fields, progress_bar
 from keras_mt.files import check_new
 
 
 @click.command(cls=Command, interrupted="interrupted: give the same command again to go on.")
-@click.argument("model", type=ModelPath(), metavar="RUN_DIR_OR_EXPORT")
+@click.argument("model", type=Model(), metavar="RUN_DIR_OR_EXPORT")
 @click.argument("output", type=click.Path(file_okay=False), metavar="OUTPUT_DIR")
 @click.argument(
     "files",

@@ -3,11 +3,11 @@
 import click
 
 from keras_mt.cli.command import Command
-from keras_mt.cli.options import DATA_HELP, SOURCE_HELP, TARGET_HELP, ModelPath, file_option
+from keras_mt.cli.options import DATA_HELP, SOURCE_HELP, TARGET_HELP, Model, file_option
 
 
 @click.command(cls=Command)
-@click.argument("run_dir", type=ModelPath())
+@click.argument("run_dir", type=Model())
 @click.argument("output", type=click.Path())
 @click.option(
     "--data",

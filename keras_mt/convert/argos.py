@@ -27,11 +27,8 @@ FORMAT = ModelFormat(
     quantizations=ctranslate2.FORMAT.quantizations,
     package=("ctranslate2", "argos"),
 )
-_SIDES = "source", "target"
 _NEVER = -1e4  # The bias of a token that is not generated; float16 has it.
 _POSITIONS = 1025  # CTranslate2 cuts sources after 1024 tokens, and the end follows.
-_VERSION = "1.0"  # Of a package, unless the card has one.
-_ARGOS_VERSION = "1.11"  # The one that packages were tried with.
 
 
 def to_argos(
@@ -47,17 +44,19 @@ def to_argos(
     """
     FORMAT.check(translator, file, quantization)
     card = {**translator.card, **(card or {})}
-    (source, source_name), (target, target_name) = (_language(card, x) for x in _SIDES)
+    source, source_name = _language(card, "source")
+    target, target_name = _language(card, "target")
     model = _sentencepiece(translator.tokenizer)
     spec = ctranslate2.specification(translator)
     _lengthen(spec.encoder, translator.models[0].source_embedding)
     _lengthen(spec.decoder, translator.models[0].target_embedding)
     output, size = spec.decoder.projection, translator.tokenizer.target_vocab_size
-    output.bias = output.bias if isinstance(output.bias, np.ndarray) else np.zeros(size, "float32")
-    output.bias[[*translator.tokenizer.forbidden_ids]] = _NEVER
+    bias = output.bias if isinstance(output.bias, np.ndarray) else np.zeros(size, "float32")
+    forbidden = np.isin(np.arange(size), translator.tokenizer.forbidden_ids)
+    output.bias = np.where(forbidden, np.float32(_NEVER), bias)
     metadata = {
-        "package_version": str(card.get("version", _VERSION)),
-        "argos_version": _ARGOS_VERSION,
+        "package_version": str(card.get("version", "1.0")),
+        "argos_version": "1.11",  # The one that packages were tried with.
         "from_code": source,
         "from_name": source_name,
         "to_code": target,
@@ -67,30 +66,25 @@ def to_argos(
     known = [f"- {name}: {x}\n" for name, x in card.items() if isinstance(x, (str, list))]
     version = re.sub(r"\W", "_", metadata["package_version"])
     name = f"translate-{source}_{target}-{version}"  # The packages' folders lie side by side.
-    with (
-        atomic_write(file) as temporary,
-        tempfile.TemporaryDirectory(dir=temporary.parent) as parent,
-    ):
+    with atomic_write(file) as zipped, tempfile.TemporaryDirectory(dir=zipped.parent) as parent:
         folder = Path(parent, name)
         (folder / "model").mkdir(parents=True)
         ctranslate2.save(spec, folder / "model", quantization)
         (folder / "sentencepiece.model").write_bytes(model)
         (folder / "metadata.json").write_text(json.dumps(metadata, indent=2) + "\n", "utf-8")
         (folder / "README.md").write_text("\n".join([title, *known]), "utf-8")
-        os.replace(shutil.make_archive(f"{parent}/package", "zip", parent, name), temporary)
+        os.replace(shutil.make_archive(f"{parent}/package", "zip", parent, name), zipped)
 
 
 def _lengthen(side, embedding):
     """Gives a side as many positions as Argos may need; the last one that was learned repeats."""
-    if embedding.encoding is None:
-        return
-    table = side.position_encodings.encodings
-    length = max(len(table), _POSITIONS)
-    side.position_encodings.encodings = (
-        np.pad(table, ((0, length - len(table)), (0, 0)), "edge")
-        if embedding.encoding == "learned"
-        else sinusoidal_positions(length, table.shape[1], embedding.encoding, embedding.padding_id)
-    )
+    if (encoding := embedding.encoding) is not None:
+        table = side.position_encodings.encodings
+        length = max(len(table), _POSITIONS)
+        longer = np.pad(table, ((0, length - len(table)), (0, 0)), "edge")
+        if encoding != "learned":
+            longer = sinusoidal_positions(length, table.shape[1], encoding, embedding.padding_id)
+        side.position_encodings.encodings = longer
 
 
 def _language(card, side):

@@ -17,24 +17,23 @@ _QUANTILES = 0.05, 0.25, 0.5, 0.75, 0.95
 def write_report(path: str | os.PathLike, entries: Iterable[Mapping[str, Any]]) -> None:
     """Writes lines of JSON: of the corpus, of each file, and of each text, the worst first.
 
-    Each entry has a `file`, a `mean_log_prob` and `warnings`. In memory are numbers alone.
+    Entries come file by file: each has a `file`, a `mean_log_prob` and `warnings`. In memory are
+    numbers alone.
     """
     check_new(path)
-    means, places, files, doubts = array("d"), array("q"), array("l"), defaultdict(Counter)
-    names: dict[str, int] = {}
+    means, places, starts, doubts = array("d"), array("q"), {}, defaultdict(Counter)
     with atomic_write(path) as temporary, open(f"{temporary}.texts", "w+b") as texts:
         for entry in entries:
+            starts.setdefault(entry["file"], len(means))
             means.append(entry["mean_log_prob"])
             places.append(texts.tell())
-            files.append(names.setdefault(entry["file"], len(names)))
             doubts[entry["file"]].update(entry["warnings"])
             texts.write(_line(entry))
-        log_probs, of_file = np.array(means), np.array(files)
+        log_probs = np.array(means)
         with open(temporary, "wb") as report:
             report.write(_line(_summary(log_probs, sum(doubts.values(), Counter()))))
-            for name, i in names.items():
-                summary = _summary(log_probs[of_file == i], doubts[name])
-                report.write(_line({"file": name, **summary}))
+            for name, own in zip(starts, np.split(log_probs, [*starts.values()][1:]), strict=False):
+                report.write(_line({"file": name, **_summary(own, doubts[name])}))
             for i in np.argsort(log_probs, kind="stable"):
                 texts.seek(places[i])
                 report.write(texts.readline())
