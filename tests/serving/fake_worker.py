@@ -1,13 +1,13 @@
 """A model that is a function, for the worker processes of tests."""
 
+import multiprocessing
 import os
 import signal
-import sys
 import time
 
 import keras_mt_command
 
-if "keras_mt" not in sys.modules:  # In a worker: as in `keras_mt_command.load_worker`.
+if multiprocessing.parent_process():  # In a worker: as in `keras_mt_command.load_worker`.
     keras_mt_command._light_package()
 
 from keras_mt.errors import InputError
