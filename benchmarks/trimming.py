@@ -5,7 +5,7 @@ usage: python benchmarks/trimming.py FOLDER LANGUAGE LANGUAGE [--layers N] [--ou
 FOLDER holds LANGUAGE.train.txt and so on. The model is NLLB's (12 + 12 layers, 1,024 wide, 256,206
 pieces, tied) with random weights; 20,000 pieces are those of the text, the others of none.
 `keras-mt trim` leaves what the text needs. The run in float32, and CTranslate2's exports of it in
-float32 and int8, then translate eight sentences to exactly 25 tokens with beam 4, on one thread and
+float32 and int8, then translate two sentences to exactly 25 tokens with beam 4, on one thread and
 in processes of their own that take turns, before and after. Prints a table and a JSON line for
 each: sentences per second, CPU seconds to the first answer, resident memory and size on disk. It
 takes 10 GB of memory, and 12 on disk.
@@ -22,7 +22,7 @@ from pathlib import Path
 import decode
 import harness
 
-PIECES, VOCAB_SIZE, SENTENCES, LENGTH = 20_000, 256_206, 8, 25
+PIECES, VOCAB_SIZE, SENTENCES, LENGTH = 20_000, 256_206, 2, 25
 SYSTEMS = ("keras_mt-float32", "ctranslate2-float32", "ctranslate2-int8")
 FIXED = {"beam_size": decode.BEAM_SIZE, "min_length": LENGTH, "max_length": LENGTH}
 
