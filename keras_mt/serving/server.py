@@ -44,6 +44,7 @@ async def serve(
             log_config=None,
             access_log=False,
             server_header=False,
+            timeout_keep_alive=75,  # Longer than clients leave a connection idle.
             timeout_graceful_shutdown=1,  # For clients that do not read their answers.
         )
         listening.listen()
