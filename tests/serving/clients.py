@@ -20,8 +20,11 @@ def main(model, source, target, text):
             url = next(
                 found[1] for found in (re.search(r"(http://[\d.:]+)", x) for x in lines) if found
             )
-            translator = deepl.Translator("any", server_url=url)
-            found = translator.translate_text(text, source_lang=source, target_lang=target).text
+            ask = deepl.Translator("any", server_url=url).translate_text
+            variant = {"en": "EN-US", "pt": "PT-PT"}.get(
+                target, target
+            )  # DeepL's client wants one.
+            found = ask(text, source_lang=source, target_lang=variant).text
             print(found)
             assert LibreTranslateAPI(url).translate(text, source, target) == found
         finally:
