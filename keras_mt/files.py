@@ -102,7 +102,8 @@ def owned(path: Path, use: str) -> Iterator[None]:
 
 def remove_leftovers(path: Path) -> None:
     """Removes what killed writes to a path have left; nobody may be writing it now."""
-    for folder in path.parent.glob(f".{glob.escape(path.name)}.*{_SUFFIX}"):
+    # tempfile has eight characters there; a longer name, of a file `a.b` beside `a`, is another's.
+    for folder in path.parent.glob(f".{glob.escape(path.name)}.{'?' * 8}{_SUFFIX}"):
         shutil.rmtree(folder, ignore_errors=True)
 
 

@@ -96,10 +96,10 @@ def translate_files(
         def translations(texts):
             results = translator.hypotheses(texts, markup=markup, confidence=bool(report))
             best = [found[0] if found else None for found in results]
-            texts, measures = [own and own.text for own in best], []
+            found, measures = [own and own.text for own in best], []
             if report:
-                measures.append([own and confidence_fields(own) for own in best])
-            return texts, results.refusals, *measures
+                measures.append([*map(_confidence, texts, best)])
+            return found, results.refusals, *measures
 
         outcome = translate(
             translations,
@@ -115,6 +115,12 @@ def translate_files(
             progress=progress,
         )
     _say(outcome, output, time.monotonic() - start)
+
+
+def _confidence(text, best):
+    """The confidence in a translation; None of what passes through, which has no token."""
+    passes = best is None or (best.worst_token is None and best.text == text)
+    return None if passes else confidence_fields(best)
 
 
 def _say(report, output, seconds):

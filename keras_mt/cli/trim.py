@@ -45,8 +45,7 @@ def trim(run_dir, output, **options):
     keras-mt trim runs/madlad runs/madlad_de --data notes.txt --language de --vocab-size 20000
     """
     from keras_mt.convert import trim
-    from keras_mt.convert.hub import local_run
 
-    trimmed = trim(local_run(run_dir), output, **options).trimmed
+    trimmed = trim(run_dir, output, **options).trimmed
     sizes = (" and ".join(f"{n:,}" for n in dict.fromkeys(trimmed[x])) for x in ("after", "before"))
     click.echo(f"kept {' of '.join(sizes)} tokens in {output}")

@@ -44,6 +44,8 @@ def to_argos(
     """
     FORMAT.check(translator, file, quantization)
     card = {**translator.card, **(card or {})}
+    if isinstance(card.get("version"), float):  # 1.10 would be 1.1.
+        raise InputError("The version must be text: give it as --card 'version=\"1.10\"'.")
     source, source_name = _language(card, "source")
     target, target_name = _language(card, "target")
     model = _sentencepiece(translator.tokenizer)

@@ -144,6 +144,8 @@ def _texts(data, source, target, sides):
     suffix = Path(strip_compression(data)).suffix
     if Path(data).is_file() and suffix not in (".tsv", ".tmx"):
         for line in lines(data):
+            if b"\0" in line:
+                raise InputError(f"{data} is not text: give its text, or a corpus.")
             yield [line.decode("utf-8", "replace")] * sides
         return
     if not (source and target):

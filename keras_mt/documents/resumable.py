@@ -106,6 +106,9 @@ def translate_files(
             read = functools.partial(document_class(kind), **options)
             open_source = functools.partial(DocumentFile, path, part_lines, read)
         works.append(_Work(path, output, open_source, identity | {"format": kind}))
+    written = [output / name for name in (_ERRORS, *(work.path.name for work in works))]
+    if report is not None and Path(report).resolve() in [path.resolve() for path in written]:
+        raise InputError(f"report={report} is a name that {output} needs: give another one.")
     try:
         with owned(output / _PARTS / _LOCK, f"{output} is being translated into"):
             for work in works:

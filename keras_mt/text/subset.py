@@ -23,6 +23,7 @@ class Subset:
         self._proto = sentencepiece_model_pb2.ModelProto.FromString(model)
         self._encode = encode or SentencePieceProcessor(model_proto=model).encode
         self._counts: Counter[int] = Counter()
+        self._is_bpe = self._proto.trainer_spec.model_type == self._proto.trainer_spec.BPE
         kinds = self._proto.SentencePiece
         merged = kinds.NORMAL, kinds.USER_DEFINED, kinds.UNUSED
         pieces = self._proto.pieces
@@ -35,16 +36,16 @@ class Subset:
         self._counts.update(self._encode(text))
 
     def always(self) -> set[str]:
-        """The pieces that stay: bytes, special and single ones, and the rarest."""
+        """The pieces that stay: bytes, special and single ones; of a unigram model, the rarest."""
         single = {piece for piece in self._normal if len(piece) == 1}
-        rarest = min(self._normal, key=self._scores.get)
-        return {*self.pieces} - self._normal | single | {rarest}
+        rarest = set() if self._is_bpe else {min(self._normal, key=self._scores.get)}
+        return {*self.pieces} - self._normal | single | rarest
 
     def needed(self) -> Counter[str]:
         """The pieces that the texts need, and how often."""
         counts = Counter({self.pieces[id]: count for id, count in self._counts.items()})
-        if self._proto.trainer_spec.model_type == self._proto.trainer_spec.BPE:
-            for piece, count in [*counts.items()]:
+        for piece, count in [*counts.items()] if self._is_bpe else ():
+            if piece in self._normal:
                 counts.update(dict.fromkeys(self._passed(piece), count))
         return counts
 

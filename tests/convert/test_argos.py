@@ -61,7 +61,7 @@ def sources():
 
 def test_argos_translates_as_ours_does(load, run_dir, sources, tmp_path):
     file = tmp_path / "new" / "pt_en.argosmodel"
-    card = ("--card", "license=mit", "--card", "version=2.1", "--card", "source=por")
+    card = ("--card", "license=mit", "--card", 'version="2.1"', "--card", "source=por")
     keras_mt("export", run_dir, file, "--format", "argos", *card)
     argos = Argos(file, tmp_path / "packages")
     assert argos.folder.name == "translate-pt_en-2_1"

@@ -167,7 +167,7 @@ def test_an_import_that_fails_leaves_nothing(golden, tmp_path, monkeypatch):
         Translator.load("hf:someone/marian")
     left = [path for path in tmp_path.rglob("*") if path.is_file()]
     assert [path.name for path in left] == [".someone--marian.lock"]
-    killed = left[0].with_name(".someone--marian.x.partial")
+    killed = left[0].with_name(".someone--marian.abcdefgh.partial")
     killed.mkdir()
     monkeypatch.setattr(RunFolder, "write_config", save)
     assert Translator.load("hf:someone/marian").card["source"] and not killed.exists()
