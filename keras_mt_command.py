@@ -25,7 +25,8 @@ def _light_package():
 
 def begin_worker():
     """Has a new process of a server end with the server, and no earlier."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the server's, which ends this.
+    for number in (signal.SIGINT, signal.SIGTERM):  # They are the server's, which ends this.
+        signal.signal(number, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
 
 

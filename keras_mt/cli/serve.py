@@ -1,6 +1,7 @@
 """`keras-mt serve`."""
 
 import asyncio
+import hashlib
 import ipaddress
 import logging
 import signal
@@ -61,7 +62,7 @@ def _limit(flag, default, text):
 @_limit("--max-file", 20 << 20, "The maximum bytes of a request with a file.")
 @_limit("--max-texts", 128, "The maximum texts of a request.")
 @_limit("--max-characters", 100_000, "The maximum characters of a request.")
-@_limit("--max-glossaries", 1000, "The maximum number of glossaries that clients make.")
+@_limit("--max-glossaries", 1000, "The maximum number of glossaries that a client makes.")
 @_limit("--max-waiting", 10_000, "The number of waiting sentences from which on answers are 429.")
 @_limit("--timeout", 60, "The seconds that a request may take.")
 def serve(models, host, port, api_keys, no_api_keys, glossaries, folder, workers, **limits):
@@ -95,7 +96,8 @@ def serve(models, host, port, api_keys, no_api_keys, glossaries, folder, workers
         settings = Settings(Path(private), keys, **limits)
         pools = {"workers": workers, "max_waiting": waiting, "patience": 2 * settings.timeout}
         signal.signal(signal.SIGTERM, lambda *_: sys.exit())  # While models load.
-        asyncio.run(serve(models, stored, settings, host, port, **pools))
+        grace = settings.timeout + 1
+        asyncio.run(serve(models, stored, settings, host, port, grace, **pools))
 
 
 def _is_loopback(host):
@@ -107,8 +109,10 @@ def _is_loopback(host):
 
 def _keys(path):
     """The names of users by their keys."""
-    rows = [line.split(maxsplit=1) for line in Path(path).read_text("utf-8").splitlines()]
-    keys = {row[0]: row[-1] if len(row) > 1 else f"key {i}" for i, row in enumerate(rows, 1) if row}
+    lines = map(str.strip, Path(path).read_text("utf-8-sig").splitlines())
+    rows = [line.partition(" ")[::2] for line in lines if line and not line.startswith("#")]
+    # A key without a name has one of its own, wherever it stands in the file.
+    keys = {key: name.strip() or hashlib.sha256(key.encode()).hexdigest()[:8] for key, name in rows}
     if not keys:
         raise InputError(f"{path} has no key: write one in each line.")
     return keys

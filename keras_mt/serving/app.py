@@ -11,10 +11,11 @@ from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from starlette.applications import Starlette
+from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -23,14 +24,17 @@ from keras_mt.serving import deepl, libretranslate, page
 from keras_mt.serving.catalogue import Catalogue
 from keras_mt.serving.errors import ApiError
 from keras_mt.serving.fields import Endpoint, Fields, KeyFields, openapi, read_fields
+from keras_mt.serving.files import Files
 from keras_mt.serving.glossaries import Glossaries
 from keras_mt.serving.messages import Answer
 from keras_mt.serving.pool import Pool, QueueFullError
 from keras_mt.serving.texts import Plan, Translation, Wish
 
 _log = logging.getLogger("keras_mt.serving")
-_SCHEMES = ("DeepL-Auth-Key", "Bearer")
+_SCHEMES = ("deepl-auth-key", "bearer")
 _MAX_QUERY = 32_000
+_AT_ONCE = 1000  # The parts of a request that wait at once.
+_EXPOSED = ("Retry-After", "X-Ignored-Parameters")
 _MESSAGES = {404: "there is no such path", 405: "the path has no such method"}
 
 
@@ -105,7 +109,7 @@ class Service:
         if not keys or not isinstance(fields, KeyFields):
             return ""
         scheme, _, given = request.headers.get("authorization", "").partition(" ")
-        given = given if scheme in _SCHEMES else fields.auth_key or fields.api_key or ""
+        given = given if scheme.lower() in _SCHEMES else fields.auth_key or fields.api_key or ""
         found = None
         for key, name in keys.items():  # All of them, so that the time says nothing.
             if hmac.compare_digest(key.encode(), given.strip().encode()):
@@ -149,7 +153,10 @@ class Service:
         self, user: str, pool: Pool, plans: Sequence[Plan], waits: bool = False
     ) -> list[list[Answer]]:
         """The answers to the jobs of each plan, which are counted; `waits` as in `Pool`."""
-        answers = iter(await pool.translate([job for plan in plans for job in plan.jobs], waits))
+        jobs, answers = [job for plan in plans for job in plan.jobs], []
+        for i in range(0, len(jobs), _AT_ONCE):  # A book leaves room for others.
+            answers += await pool.translate(jobs[i : i + _AT_ONCE], waits or i > 0)
+        answers = iter(answers)
         found = [[next(answers) for _ in plan.jobs] for plan in plans]
         self.texts.labels(pool.name).inc(len(plans))
         self.tokens.labels(pool.name).inc(sum(each.tokens for own in found for each in own))
@@ -159,22 +166,29 @@ class Service:
 
     def route(self, endpoint: Endpoint) -> Route:
         """The route of an endpoint: within the limits, and ended if the client goes away."""
-        limit = self.settings.max_file if endpoint.has_file else self.settings.max_body
 
         async def answer(request):
+            kind = request.headers.get("content-type", "").lower()
+            has_file = endpoint.has_file and kind.startswith("multipart/form-data")
+            limit = self.settings.max_file if has_file else self.settings.max_body
             _limit_body(request, limit)
             try:
                 async with asyncio.timeout(self.settings.timeout):
                     fields = await read_fields(request, endpoint.fields)
                     user = request.state.user = self.user_of(request, fields)
                     return await _unless_gone(request, endpoint.function(request, fields, user))
+            except ClientDisconnect:
+                return Response(status_code=499)  # For the log alone.
             except TimeoutError:
                 message = f"the request took more than {self.settings.timeout:g} s"
                 raise ApiError(504, message) from None
             finally:
                 await request.close()
 
-        return Route(endpoint.path, answer, methods=[endpoint.method])
+        route = Route(endpoint.path, answer, methods=[endpoint.method])
+        if "{" in endpoint.path or issubclass(endpoint.fields, KeyFields):
+            route.methods.discard("HEAD")  # Which would translate, or take a file, for nobody.
+        return route
 
 
 def create_app(service: Service) -> Starlette:
@@ -184,7 +198,8 @@ def create_app(service: Service) -> Starlette:
         Endpoint("GET", "/ready", service.ready, "Says whether models answer.", Fields),
         Endpoint("GET", "/metrics", service.metrics, "Counts and times, for Prometheus."),
     ]
-    endpoints += [*deepl.endpoints(service), *libretranslate.endpoints(service)]
+    files = Files(service)
+    endpoints += [*deepl.endpoints(service, files), *libretranslate.endpoints(service, files)]
     description = JSONResponse(openapi(endpoints))
 
     async def describe(request, *_):
@@ -192,7 +207,7 @@ def create_app(service: Service) -> Starlette:
 
     endpoints.append(Endpoint("GET", "/openapi.json", describe, "This description."))
     cors = list(service.settings.cors)
-    every = {"allow_methods": ["*"], "allow_headers": ["*"], "expose_headers": ["Retry-After"]}
+    every = {"allow_methods": ["*"], "allow_headers": ["*"], "expose_headers": list(_EXPOSED)}
     allowed = [Middleware(CORSMiddleware, allow_origins=cors, **every)] if cors else []
     handlers = {kind: _failed for kind in (ApiError, QueueFullError, HTTPException, Exception)}
     return Starlette(
@@ -280,11 +295,9 @@ class _Watch:
 
         service.running += 1
         try:
-            if service.is_ending and scope["path"] not in ("/health", "/ready"):
-                refusal = JSONResponse(
-                    {_name_of(scope): "the server ends"}, 503, {"Connection": "close"}
-                )
-                await refusal(scope, receive, sent)
+            if reason := self._refusal(scope):
+                name, headers = _name_of(scope), {"Connection": "close"}
+                await JSONResponse({name: reason[1]}, reason[0], headers)(scope, receive, sent)
             else:
                 await self._app(scope, receive, sent)
         finally:
@@ -301,3 +314,14 @@ class _Watch:
                 "user": scope.get("state", {}).get("user", ""),
             }
             _log.info("request", extra=values)
+
+    def _refusal(self, scope):
+        """The status and the reason for which a request is refused before it is looked at."""
+        if self._service.is_ending and scope["path"] not in ("/health", "/ready"):
+            return 503, "the server ends"
+        # Forms of other sites, which browsers send without asking.
+        headers, cors = Headers(scope=scope), self._service.settings.cors
+        is_foreign = headers.get("sec-fetch-site") == "cross-site" and scope["method"] != "GET"
+        if is_foreign and "*" not in cors and headers.get("origin") not in cors:
+            return 403, "pages of other sites may not ask: see --cors"
+        return None

@@ -10,6 +10,7 @@ from keras_mt.extras import require
 from keras_mt.serving.errors import ApiError
 from keras_mt.serving.pool import Pool
 
+_CODE = re.compile(r"[A-Za-z]{2,3}([-_][A-Za-z]{4})?([-_]([A-Za-z]{2}|\d{3}))?")
 _READ = 5000  # The characters of a text that its language is found by.
 
 
@@ -54,10 +55,12 @@ class Catalogue:
         return self._named("target", code, self.targets)
 
     def _named(self, side, code, known):
-        if found := _closest(code, tuple(known)):
+        found = next((each for each in known if each.casefold() == code.casefold()), None)
+        if found or (_CODE.fullmatch(code) and (found := _closest(code, tuple(known)))):
             return found
         raise ApiError(
-            400, f"the {side} language {code!r} is not supported: it may be {', '.join(known)}"
+            400,
+            f"the {side} language {code[:40]!r} is not supported: it may be {', '.join(known)}",
         )
 
     def pool(self, source: str, target: str) -> Pool:
@@ -82,7 +85,7 @@ class Catalogue:
         known = _by_identifier(tuple(codes))
         if not known:
             raise ApiError(400, f"name the source language, one of {', '.join(codes)}")
-        text = re.sub("<[^>]*>", " ", text) if html else text
+        text = re.sub("<[^<>]*>", " ", text) if html else text
         ranked = _identifier(tuple(known)).rank(text[:_READ])
         return [(known[name], float(probability)) for name, probability in ranked]
 
@@ -102,9 +105,6 @@ def _pairs(pool) -> Iterable[tuple[str, str]]:
 @functools.lru_cache(maxsize=1024)
 def _closest(code, known):
     """The known code for a language, such as `en` for `EN-US`, or `eng_Latn` for `en`; or None."""
-    for each in known:
-        if each.casefold() == code.casefold():
-            return each
     if not langcodes.tag_is_valid(code):
         return None
     # Up to 9: regions and scripts that a reader has no trouble with.

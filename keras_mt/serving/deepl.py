@@ -68,9 +68,9 @@ class _GlossaryFields(KeyFields):
     entries_format: Literal["tsv", "csv"]
 
 
-def endpoints(service: "Service") -> list[Endpoint]:
+def endpoints(service: "Service", files: Files) -> list[Endpoint]:
     """The endpoints of a `Service`."""
-    api = _Api(service)
+    api = _Api(service, files)
     glossary, document = "/v2/glossaries/{id}", "/v2/document/{id}"
     of_both_methods = [
         ("/v2/translate", api.translate, "Translates texts.", _TextFields),
@@ -94,9 +94,9 @@ def endpoints(service: "Service") -> list[Endpoint]:
 class _Api:
     """The functions of the endpoints."""
 
-    def __init__(self, service) -> None:
+    def __init__(self, service, files) -> None:
         self._service, self._catalogue = service, service.catalogue
-        self._glossaries, self._files = service.glossaries, Files(service)
+        self._glossaries, self._files = service.glossaries, files
 
     async def translate(self, request: Request, fields: _TextFields, user: str) -> Response:
         # XML is read as HTML, whose reader keeps elements that it does not know, such as `<x/>`.

@@ -1,6 +1,7 @@
 """Files of clients: translated in threads, fetched once, and deleted."""
 
 import asyncio
+import collections
 import concurrent.futures
 import dataclasses
 import functools
@@ -9,6 +10,7 @@ import itertools
 import logging
 import secrets
 import shutil
+import traceback
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +29,7 @@ _log = logging.getLogger("keras_mt.serving")
 SUFFIXES = tuple(itertools.chain.from_iterable(FORMATS.values()))
 _MOST = 100  # The files that a user may have here.
 _KEPT = 3600  # Seconds until a translation that nobody fetches is deleted.
+_SIDE_BY_SIDE, _THREADS = 2, 32  # The files that are translated at once, of a user and of all.
 _PART = 100  # The texts of a file that wait for workers at once.
 
 
@@ -62,6 +65,8 @@ class Files:
     def __init__(self, service: "Service") -> None:
         self._service = service
         self._all: dict[str, File] = {}
+        self._turns = collections.defaultdict(lambda: asyncio.Semaphore(_SIDE_BY_SIDE))
+        self._threads = concurrent.futures.ThreadPoolExecutor(_THREADS)
 
     async def begin(self, upload: Any, wish: Wish, user: str, name: str | None = None) -> File:
         """Begins to translate an upload; ApiError says what is wrong with it.
@@ -75,9 +80,13 @@ class Files:
         if wish.source:
             self._service.catalogue.pool(wish.source, wish.target)
         data, id = await upload.read(), secrets.token_hex(16).upper()
-        if sum(file.user == user for file in self._all.values()) >= _MOST:
-            message = f"there are {_MOST} files: fetch those that are done"
-            raise ApiError(429, message, {"Retry-After": "10"})
+        own = [file for file in self._all.values() if file.user == user]
+        if len(own) >= _MOST:
+            failed = [file for file in own if file.task.done() and file.task.exception()]
+            if not failed:
+                message = f"there are {_MOST} files: fetch those that are done"
+                raise ApiError(429, message, {"Retry-After": "10"})
+            self.remove(failed[0])
         file = File(user, self._service.settings.folder / id, suffix, wish.source, id)
         file.folder.mkdir(0o700)
         (file.folder / f"file{suffix}").write_bytes(data)
@@ -114,7 +123,9 @@ class Files:
     async def _run(self, file, wish):
         try:
             loop = asyncio.get_running_loop()
-            return await asyncio.to_thread(self._translate, file, wish, loop)
+            async with self._turns[file.user]:
+                arguments = self._translate, file, wish, loop
+                return await loop.run_in_executor(self._threads, *arguments)
         finally:
             if file.call:
                 file.call.cancel()
@@ -138,10 +149,11 @@ class Files:
         except BaseException as error:
             shutil.rmtree(file.folder, ignore_errors=True)
             if isinstance(error, InputError):
-                raise ApiError(400, str(error).replace(str(source), "the file")) from None
+                raise ApiError(400, _without(str(error), source)) from None
             if isinstance(error, ApiError) or file.task.cancelling():
                 raise
-            _log.exception("a file could not be translated")
+            where = "".join(traceback.format_tb(error.__traceback__))  # Without texts.
+            _log.error("a file could not be translated", extra={"trace": where})
             raise ApiError(500, "the file could not be translated; the log has more") from None
 
     def _translations(self, file, wish, loop, texts):
@@ -151,6 +163,9 @@ class Files:
             known = catalogue.sources_of(wish.target)
             file.source = catalogue.detect("\n".join(texts), known)[0][0]
         pool = catalogue.pool(file.source, wish.target)
+        if wish.glossary is not None:
+            pair = file.source, wish.target
+            self._service.glossaries.find(wish.glossary, file.user, pair)
         wish = dataclasses.replace(wish, source=file.source)
         plans = [Plan(text, wish, pool.facts) for text in texts]
         file.call = asyncio.run_coroutine_threadsafe(self._answers(file, pool, plans), loop)
@@ -170,3 +185,8 @@ class Files:
             raise asyncio.CancelledError
         file.characters += sum(plan.characters for plan in plans)
         return await self._service.answers(file.user, pool, plans, waits=True)
+
+
+def _without(message, source):
+    """A message without the server's own paths."""
+    return message.replace(str(source), "the file").replace(str(source.parent), "the folder")

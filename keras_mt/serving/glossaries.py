@@ -46,7 +46,7 @@ class Glossaries:
     Args:
         files: Files of glossaries by their names.
         folder: Where those of clients are kept; None to keep none.
-        maximum: The maximum number of these.
+        maximum: The maximum number of these, of each user.
     """
 
     def __init__(
@@ -86,7 +86,7 @@ class Glossaries:
         self, name: str, source: str, target: str, terms: Sequence[Any], user: str
     ) -> StoredGlossary:
         """Makes a glossary; ApiError if a term is wrong, or there are too many."""
-        if len(self._all) >= self._maximum:
+        if sum(each.user == user for each in self._all.values()) >= self._maximum:
             raise ApiError(456, f"there are {self._maximum} glossaries, the most that may be")
         try:
             terms = [list(term)[:2] for term in Glossary(terms)]

@@ -41,9 +41,9 @@ class _DetectFields(KeyFields):
     q: str
 
 
-def endpoints(service: "Service") -> list[Endpoint]:
+def endpoints(service: "Service", files: Files) -> list[Endpoint]:
     """The endpoints of a `Service`."""
-    api = _Api(service)
+    api = _Api(service, files)
     return [
         Endpoint("POST", "/translate", api.translate, "Translates texts.", _TextFields),
         Endpoint("POST", "/detect", api.detect, "Finds a text's language.", _DetectFields),
@@ -58,9 +58,8 @@ def endpoints(service: "Service") -> list[Endpoint]:
 class _Api:
     """The functions of the endpoints."""
 
-    def __init__(self, service) -> None:
-        self._service, self._catalogue = service, service.catalogue
-        self._files = Files(service)
+    def __init__(self, service, files) -> None:
+        self._service, self._catalogue, self._files = service, service.catalogue, files
 
     async def translate(self, request: Request, fields: _TextFields, user: str) -> Response:
         is_one, is_html = isinstance(fields.q, str), fields.format == "html"
@@ -107,8 +106,7 @@ class _Api:
     async def download(self, request: Request, *_: Any) -> Response:
         file = self._files.find(*request.path_params["name"].partition(".")[0].partition("-")[::2])
         headers = {"Content-Disposition": f'attachment; filename="translated{file.suffix}"'}
-        data = b"" if request.method == "HEAD" else self._files.take(file)
-        return Response(data, 200, headers, "application/octet-stream")
+        return Response(self._files.take(file), 200, headers, "application/octet-stream")
 
     async def settings(self, *_: Any) -> Response:
         settings, source = self._service.settings, self._catalogue.sources[0]

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from keras_mt.errors import InputError
-from keras_mt.serving.messages import Answer, Facts, Job
+from keras_mt.serving.messages import MOST_GLOSSARIES, Answer, Facts, Job
 from keras_mt.serving.queue import FairQueue, Turn
 from keras_mt.serving.worker import translate
 from keras_mt_command import begin_worker, load_worker
@@ -164,7 +164,10 @@ class Pool:
                     if not await self._woken():
                         await call(os.getpid)  # If it lives.
                     continue
-                keys = {task.job.glossary for task in tasks} - {None} - known
+                wanted = {task.job.glossary for task in tasks} - {None}
+                if len(known | wanted) > MOST_GLOSSARIES:
+                    known.clear()
+                keys = wanted - known
                 known |= keys
                 terms = {key: self._terms(key) for key in keys}
                 start, jobs = time.monotonic(), [task.job for task in tasks]

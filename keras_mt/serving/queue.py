@@ -7,6 +7,7 @@ from collections.abc import Hashable
 from typing import Any
 
 _OVERHEAD = 16  # The cost of a text besides its characters.
+_BATCH = 1 << 14  # The characters of a batch, about, if it has several texts.
 
 
 class Turn:
@@ -53,6 +54,8 @@ class FairQueue:
     def remove(self, item: Hashable) -> None:
         """Removes an item, if it still waits."""
         self._waiting.discard(item)
+        if not self._waiting:
+            self._heaps.clear()
 
     def take(self, most: int) -> list[Any]:
         """Takes the item that is next, and up to so many in all with those like it."""
@@ -65,6 +68,7 @@ class FairQueue:
             return []
         kind, length = min(self._heaps, key=lambda key: self._heaps[key][0])
         self._now = max(self._now, self._heaps[kind, length][0][0])
+        most = max(1, min(most, int(_BATCH / 2 ** (length / 2))))
         taken = []
         for key in (kind, length), (kind, length - 1):  # A full batch of slightly shorter ones.
             heap = self._heaps.get(key, [])

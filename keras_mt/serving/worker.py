@@ -1,12 +1,13 @@
 """What a worker process of a server does: it loads a model, and translates batches."""
 
-import logging
 import os
+import sys
+import traceback
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from keras_mt.errors import InputError
-from keras_mt.serving.messages import Answer, Facts, Job
+from keras_mt.serving.messages import MOST_GLOSSARIES, Answer, Facts, Job
 from keras_mt.text.glossary import Glossary
 from keras_mt.translation.interface import LANGUAGES, BaseTranslator
 
@@ -36,15 +37,17 @@ def translate(jobs: Sequence[Job], glossaries: Mapping[str, Any]) -> list[Answer
 
     One that fails takes no other with it. The worker remembers glossaries, terms by their keys.
     """
-    _glossaries.update({key: Glossary(terms) for key, terms in glossaries.items()})
     try:
+        if len(_glossaries) + len(glossaries) > MOST_GLOSSARIES:  # As the pool has it.
+            _glossaries.clear()
+        _glossaries.update({key: Glossary(terms) for key, terms in glossaries.items()})
         return list(_translated(*_model, jobs))
     except Exception as error:
         if len(jobs) > 1:
             return [answer for job in jobs for answer in translate([job], {})]
         if isinstance(error, InputError):
             return [Answer(refusal=str(error))]
-        logging.getLogger("keras_mt.serving").exception("a text could not be translated")
+        print("".join(traceback.format_tb(error.__traceback__)), file=sys.stderr)  # Without texts.
         return [Answer(failure=type(error).__name__)]
 
 

@@ -1,5 +1,6 @@
 """What holds for all requests: keys, limits, errors, metrics and the log."""
 
+import asyncio
 import logging
 import re
 
@@ -127,6 +128,34 @@ def test_pages_of_other_sites_may_ask_only_if_they_are_named(made):
     assert client.options("/v2/translate", headers=asks).headers[allowed] == asks["Origin"]
     asks["Origin"] = "https://b.example"
     assert allowed not in client.options("/v2/translate", headers=asks).headers
+
+
+def test_forms_of_other_sites_are_refused(made):
+    foreign = {"Sec-Fetch-Site": "cross-site", "Origin": "https://a.example"}
+    for cors, status in ((), 403), (["https://a.example"], 200), (["*"], 200):
+        client, _ = made(keys=(), cors=cors)
+        answer = client.post("/translate", data={"q": "a", "target": "de"}, headers=foreign)
+        assert answer.status_code == status
+        assert client.get("/", headers=foreign).status_code == 200  # A link to the page.
+
+
+def test_a_client_that_goes_away_in_its_request_is_no_error(made):
+    client, _ = made()
+
+    async def receive():
+        return {"type": "http.disconnect"}
+
+    scope = {
+        "type": "http", "method": "POST", "path": "/v2/translate", "query_string": b"",
+        "headers": [(b"content-type", b"application/json")],
+    }  # fmt: skip
+    statuses = []
+
+    async def note(message):
+        statuses.append(message.get("status"))
+
+    asyncio.run(client.app(scope, receive, note))
+    assert statuses[0] == 499
 
 
 def test_metrics_count_and_neither_they_nor_the_log_have_texts(made, caplog):

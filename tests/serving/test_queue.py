@@ -18,6 +18,18 @@ STEPS = st.lists(
 )
 
 
+def test_a_batch_of_long_texts_has_few():
+    queue = FairQueue()
+    for i in range(20):
+        queue.add((i, "long"), 9000, Turn())
+        queue.add((i, "short"), 80, Turn())
+    sizes = {"short": [], "long": []}
+    while batch := queue.take(8):
+        sizes[batch[0][1]].append(len(batch))
+    assert max(sizes["short"]) == 8 and max(sizes["long"]) == 2
+    assert [sum(each) for each in sizes.values()] == [20, 20]
+
+
 @given(STEPS)
 def test_the_first_of_each_batch_is_that_of_the_definition(steps):
     """Start-time fair queueing with a list instead of heaps: the least beginning is next."""
