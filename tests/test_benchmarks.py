@@ -133,16 +133,6 @@ def test_a_padded_vocabulary_cuts_a_text_as_the_short_one(decode, tmp_path):
 
 
 @pytest.mark.long
-def test_a_shortlist_is_measured_at_each_batch_size(decode, monkeypatch):
-    shortlist = importlib.import_module("shortlist")
-    sizes = {"num_layers": 1, "d_model": 16, "num_heads": 2, "d_ff": 16}
-    monkeypatch.setattr(shortlist, "BASE", sizes)
-    lines = list(shortlist.measure(vocab_size=900, rounds=1))
-    assert [line["workload"] for line in lines] == ["base-b32", "base-b1"]
-    assert all(204 < line["shortlist"] <= 900 and line["value"] > 0 for line in lines)
-
-
-@pytest.mark.long
 def test_a_server_under_load_loses_and_mixes_nothing(tmp_path):
     texts = ["A man sleeps.", "Two dogs run.", "A cat.", "A woman reads a book.", "Children play."]
     (tmp_path / "texts").write_text("\n".join(texts), encoding="utf-8")

@@ -15,7 +15,6 @@ from keras_mt.cli.command import Command
 from keras_mt.cli.options import Model
 from keras_mt.errors import InputError
 from keras_mt.extras import needed
-from keras_mt.translation.batches import usable_cores
 
 
 def _limit(flag, default, text):
@@ -79,6 +78,7 @@ def serve(models, host, port, api_keys, no_api_keys, glossaries, folder, workers
         from keras_mt.serving.app import Settings
         from keras_mt.serving.glossaries import Glossaries
         from keras_mt.serving.server import JsonFormatter, serve
+        from keras_mt.translation.batches import usable_cores
     keys = _keys(api_keys) if api_keys else {}
     if not (keys or no_api_keys or _is_loopback(host)):
         raise InputError(

@@ -5,7 +5,7 @@ from pathlib import Path
 from starlette.responses import Response
 from starlette.routing import Route
 from starlette.staticfiles import StaticFiles
-from starlette.types import Scope
+from starlette.types import Receive, Scope, Send
 
 _FOLDER = Path(__file__).with_name("page")
 _HEADERS = {
@@ -21,6 +21,10 @@ _HEADERS = {
 
 class _Files(StaticFiles):
     """Files that may load nothing from elsewhere, and run no script but their own."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        headers = [each for each in scope["headers"] if each[0] != b"range"]  # They are small.
+        await super().__call__({**scope, "headers": headers}, receive, send)
 
     async def get_response(self, path: str, scope: Scope) -> Response:
         response = await super().get_response(path, scope)

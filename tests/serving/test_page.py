@@ -325,3 +325,7 @@ def test_languages_have_names_and_directions(page):
         )
         == "de,en"
     )
+
+
+def test_a_range_is_not_heeded(client):
+    assert client.get("/page.css", headers={"Range": "lines=x"}).status_code == 200
