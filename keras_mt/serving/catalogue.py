@@ -19,6 +19,11 @@ class Catalogue:
 
     Args:
         pools: A ready `Pool` for each model. For a pair of several, the first one counts.
+
+    Attributes:
+        pools: The pools.
+        sources: The codes of all languages that texts may have.
+        targets: The codes of all languages that translations may have.
     """
 
     def __init__(self, pools: Sequence[Pool]):
@@ -27,16 +32,8 @@ class Catalogue:
         for pool in self.pools:
             for source, target in _pairs(pool):
                 self._targets.setdefault(source, {}).setdefault(target, pool)
-
-    @property
-    def sources(self) -> list[str]:
-        """The codes of all languages that texts may have."""
-        return list(self._targets)
-
-    @property
-    def targets(self) -> list[str]:
-        """The codes of all languages that translations may have."""
-        return list(dict.fromkeys(code for own in self._targets.values() for code in own))
+        self.sources = list(self._targets)
+        self.targets = list(dict.fromkeys(code for own in self._targets.values() for code in own))
 
     def targets_of(self, source: str) -> list[str]:
         """The codes of the languages that texts of one language are translated to."""
