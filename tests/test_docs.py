@@ -159,7 +159,6 @@ def test_other_shell_is_parsed(block):
 @pytest.mark.parametrize(
     ("name", "mark"),
     [
-        ("train_with_fit.py", "model.compile("),
         ("classify_with_a_layer.py", "classifier.fit("),
         ("own_model.py", "class GRUTranslator"),
     ],
