@@ -190,7 +190,7 @@ class RunFolder:
             if not path.exists():
                 raise FileNotFoundError(
                     f"{self.path} is not a finished run folder: it has no {path.name}. "
-                    "`keras-mt train --output RUN_DIR` makes one."
+                    "`keras-mt train --output RUN` makes one."
                 )
 
     @contextlib.contextmanager

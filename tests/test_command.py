@@ -27,7 +27,7 @@ COMMANDS = sorted(main.commands)
 
 def test_both_ways_to_start_the_command_are_one():
     def run(*start):
-        script = [sys.executable, "-X", "importtime", *start, "train", "--help"]
+        script = [sys.executable, "-X", "importtime", *start, "train", "--help-all"]
         result = subprocess.run(script, cwd=ROOT, capture_output=True, text=True, check=True)
         imported = {line.split("|")[-1].strip() for line in result.stderr.splitlines()}
         assert "click" in imported and not {"keras", "tensorflow"} & imported

@@ -6,7 +6,7 @@ import pytest
 from conftest import ROOT
 
 from keras_mt import cli
-from keras_mt.cli.options import option
+from keras_mt.cli.options import option_of
 from keras_mt.options import SearchOptions, TrainingOptions, TranslationOptions
 from keras_mt.options.fields import signature
 from keras_mt.training import train
@@ -31,8 +31,10 @@ def test_python_and_the_command_have_every_option_of_the_declaration():
         assert f"\n    {field.name}: " in train.__doc__
         assert words.split(".")[0] in " ".join(train.__doc__.split())
     searches = {field.name for field in dataclasses.fields(TranslationOptions)}
-    for name in ("translate", "evaluate", "export"):
+    for name in ("translate", "export"):
         assert searches <= set(of_command(name))
+    for name in ("translate-files", "evaluate"):  # One translation of each text.
+        assert searches - set(of_command(name)) == {"n_best"}
     for name in ("top_p", "no_repeat_ngram_size"):
         assert f"\n    {name}: " in SearchOptions.__doc__
 
@@ -91,7 +93,7 @@ def test_an_argument_of_the_model_that_has_an_option_of_its_own_is_that_option()
 
 def test_settings_are_json_or_else_strings():
     @click.command()
-    @option(TrainingOptions.__dataclass_fields__["model"])
+    @option_of(TrainingOptions.__dataclass_fields__["model"])
     def command(model):
         return dict(model)
 

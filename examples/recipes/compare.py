@@ -30,7 +30,7 @@ DATA = Path(os.environ.get("KERAS_MT_DATA", "."))
 # The minutes of a row.
 CORPORA = {"1000": 8, "3000": 4, "10000": 8, "29000": 12, "en_fr": 12, "phrasebook": 8}
 # What is recommended for a training that measures BLEU on its way.
-ON_THE_WAY = {"epochs", "bleu_freq", "weights", "early_stopping_patience"}
+ON_THE_WAY = {"epochs", "bleu_freq", "weights", "stop_after"}
 
 
 class Factor(float):

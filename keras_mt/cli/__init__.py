@@ -4,20 +4,13 @@ import importlib
 
 import click
 
+from keras_mt.cli.help import WithExamples
 from keras_mt.version import __version__
 
 _NAMES = (
-    "align",
-    "average",
-    "clean",
-    "evaluate",
-    "export",
-    "import",
-    "score",
-    "serve",
-    "shortlist",
-)
-_NAMES += ("train", "translate", "translate-files", "trim")
+    "align", "average", "clean", "evaluate", "export", "import", "score", "serve", "shortlist",
+    "train", "translate", "translate-files", "trim",
+)  # fmt: skip
 # Each is a module here, and a function in it, of these names.
 _FUNCTIONS = {name: name.replace("-", "_") for name in _NAMES} | {"import": "import_"}
 
@@ -39,16 +32,24 @@ class _Commands(dict):
         return list(zip(self, self.values(), strict=True))
 
 
+class _Group(WithExamples, click.Group):
+    """All commands."""
+
+
 @click.group(
-    commands=_Commands(_FUNCTIONS), context_settings={"help_option_names": ["-h", "--help"]}
+    cls=_Group,
+    commands=_Commands(_FUNCTIONS),
+    context_settings={"help_option_names": ["-h", "--help"]},
 )
 @click.version_option(__version__)
 def main():
     """Train a translator, measure it, export it, translate with it.
 
+    `keras-mt COMMAND --help` shows the common options, --help-all shows all.
+
     \b
     keras-mt train --data phrasebook --source pt --target en --output runs/pt_en
-    keras-mt evaluate runs/pt_en --data phrasebook --source pt --target en --split test
+    keras-mt evaluate runs/pt_en --data phrasebook --source pt --target en
     keras-mt export runs/pt_en saved_models/pt_en/1
     echo "O livro está em cima da mesa." | keras-mt translate saved_models/pt_en
     """

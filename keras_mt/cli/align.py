@@ -5,41 +5,36 @@ import click
 from keras_mt.cli.command import Command
 from keras_mt.cli.input import check_standard_input
 from keras_mt.cli.models import load_translator
-from keras_mt.cli.options import Model, architecture_option, ensemble_option, options_of
+from keras_mt.cli.options import MODEL, architecture_option, ensemble_option, option, options_of
 from keras_mt.cli.output import error_as_json, to_json, write_answers
 from keras_mt.options import LanguageOptions
 
 
 @click.command(cls=Command)
-@click.argument("model", type=Model(), metavar="RUN_DIR_OR_EXPORT")
-@click.argument("source", type=click.File("rb"))
-@click.argument("target", type=click.File("rb"), required=False)
-@click.option(
-    "--pharaoh",
-    is_flag=True,
-    help="Write links of words, such as 0-0 1-2, instead of attention; it needs TARGET.",
-)
+@click.argument("model", type=MODEL)
+@click.argument("source", type=click.File("rb"), metavar="SOURCE_FILE")
+@click.argument("target", type=click.File("rb"), metavar="[TARGET_FILE]", required=False)
+@option("--pharaoh", is_flag=True, help="Write links of words, such as 0-0 1-2.")
+@options_of(LanguageOptions)
 @ensemble_option
 @architecture_option
-@options_of(LanguageOptions)
 def align(model, source, target, pharaoh, **options):
     """Show which source tokens each target token attends to.
 
-    For each line of SOURCE, writes a JSON object with the pieces of both sides and `attention`: one
-    row per target piece, which sums to 1 over the source pieces. Without TARGET, the model's own
-    translation is aligned. A line that is skipped gives an object with the error, and a message.
+    For each line of SOURCE_FILE it writes a JSON object with the pieces of both sides and
+    `attention`: one row per target piece, which sums to 1 over the source pieces. Without
+    TARGET_FILE it aligns the model's own translation. A line that is skipped gives an object with
+    the error.
 
-    With --pharaoh it writes the links of each line's words, which white space separates. A link is
-    the index of a target word, from 0, after that of the source word that it attends to most. A
-    line that is skipped is blank then.
+    With --pharaoh, a link is the index of the source word that a target word attends to most, and
+    that of the target word, from 0. White space separates words. A line that is skipped is blank.
 
     \b
     keras-mt align runs/en_de in.txt > alignments.jsonl
-    keras-mt align runs/en_de in.txt reference.txt > alignments.jsonl
     keras-mt align runs/en_de in.txt reference.txt --pharaoh > links.txt
     """
     if pharaoh and target is None:
-        raise click.UsageError("--pharaoh needs TARGET, whose words the links are of.")
+        raise click.UsageError("--pharaoh needs TARGET_FILE, whose words it links.")
     files = [file for file in (source, target) if file is not None]
     check_standard_input(*files)
     translator = load_translator(model, options)

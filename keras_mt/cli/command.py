@@ -10,6 +10,7 @@ from typing import Any
 
 import click
 
+from keras_mt.cli.help import WithGroups
 from keras_mt.cli.models import kind_of
 from keras_mt.cli.options import as_typed
 from keras_mt.cli.output import hushed
@@ -23,7 +24,7 @@ _INTERRUPTED = 128 + signal.SIGINT  # As a shell gives it for what SIGINT has en
 _BUGS = ("FailedPrecondition", "Internal", "InvalidArgument", "OutOfRange", "Unimplemented")
 
 
-class Command(click.Command):
+class Command(WithGroups):
     """A command that shows an error in one line.
 
     The exit status is 1 if the user can mend it, 70 for a bug, and 130 with the message

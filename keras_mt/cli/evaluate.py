@@ -7,7 +7,15 @@ import click
 from keras_mt.cli.command import Command
 from keras_mt.cli.input import one_line, read_lines
 from keras_mt.cli.models import load_translator
-from keras_mt.cli.options import Model, data_options, file_option, glossary_option, search_options
+from keras_mt.cli.options import (
+    FILE,
+    FOLDER,
+    MODEL,
+    data_options,
+    glossary_option,
+    option,
+    search_options,
+)
 from keras_mt.cli.output import progress_bar, to_json
 from keras_mt.errors import InputError
 from keras_mt.extras import needed
@@ -26,73 +34,50 @@ _TOKENIZERS = (
 
 
 @click.command(cls=Command)
-@click.argument("models", type=Model(), nargs=-1, metavar="[RUN_DIR_OR_EXPORT]...")
-@data_options
-@click.option("--split", default="test", show_default=True, help="The corpus split.")
-@file_option(
-    "--references",
-    "A further reference besides the corpus's, one line per sentence; may be repeated.",
-    multiple=True,
-)
-@file_option(
+@click.argument("models", type=MODEL, nargs=-1)
+@data_options()
+@option("--split", metavar="NAME", default="test", help="Take this split of the corpus.")
+@option("--output", type=FOLDER, help="Write sources, hypotheses and references to this folder.")
+@option(
     "--hypotheses",
-    "Another system's translations to score, one line per sentence; may be repeated.",
+    type=FILE,
     multiple=True,
+    help="Score another system's translations, one line each.",
 )
-@click.option(
+@option("--references", type=FILE, multiple=True, help="Compare with these references as well.")
+@option(
     "--paired",
     type=click.Choice(["bootstrap", "randomization"]),
-    help="Test whether each system differs from the first: sacreBLEU's paired bootstrap or "
-    "approximate randomization.",
+    help="Test whether each system differs from the first.",
 )
-@click.option(
+@option(
     "--resamples",
     type=click.IntRange(min=0),
-    help="Bootstrap resamples, for the 95% confidence intervals and --paired bootstrap; 0 for no "
-    "intervals.  [default: 1000; 0 above 10,000 sentences]",
+    help="Draw this many bootstrap resamples for confidence intervals; 0 leaves these out.  "
+    "[default: 1000; 0 above 10,000 sentences]",
 )
-@click.option(
-    "--output",
-    type=click.Path(),
-    metavar="FOLDER",
-    help="Write source.txt, hypothesis.txt and reference.txt (hypothesis.2.txt and so on) there "
-    "for other tools; the folder must not exist.",
-)
-@search_options
 @glossary_option
-@click.option(
+@search_options
+@option(
     "--tokenize",
     type=click.Choice(_TOKENIZERS, case_sensitive=False),
+    metavar="NAME",
     default="13a",
-    show_default=True,
-    help="sacreBLEU's tokenizer for BLEU; none for text that is tokenized already.",
+    help="Compute BLEU with this tokenizer of sacreBLEU, such as zh, char or none.",
 )
-def evaluate(
-    models,
-    data,
-    source,
-    target,
-    split,
-    references,
-    hypotheses,
-    paired,
-    resamples,
-    output,
-    tokenize,
-    **options,
-):
-    """Score translations of a corpus split with sacreBLEU's BLEU, chrF and chrF++.
+def evaluate(models, split, references, hypotheses, paired, resamples, output, tokenize, **options):
+    """Score translations with BLEU, chrF and chrF++.
 
-    The last line of the output is a JSON object with bleu, chrf and their signatures; for several
-    systems it holds `systems`, a list of such objects. A readable table goes to standard error.
+    The last line of the output is a JSON object with bleu, chrf and their signatures; of several
+    systems it has `systems`, a list of such objects. A table goes to standard error. With
+    --glossary, `terms` has the number of terms in the sources, and the translations' share.
 
     \b
-    keras-mt evaluate runs/en_de --data my_corpus --source en --target de --split test
-    keras-mt evaluate runs/a runs/b --data my_corpus --source en --target de --paired bootstrap
-    keras-mt evaluate --hypotheses theirs.txt --data my_corpus --source en --target de
-
-    With --glossary the models translate with its terms. `terms` says how many of them the sources
-    hold, and the share that the translations have; in --hypotheses they are only counted.
+    keras-mt evaluate runs/en_de --data my_corpus --source en --target de
+    keras-mt evaluate runs/a runs/b --data my_corpus --source en --target de \\
+        --paired bootstrap
+    keras-mt evaluate --hypotheses theirs.txt --data my_corpus \\
+        --source en --target de
     """
     with needed("keras-mt evaluate", "sacrebleu"):
         from keras_mt.evaluation import Scorer, table, terms_kept, write_files
@@ -100,11 +85,12 @@ def evaluate(
     from keras_mt.text import Glossary
 
     names = [*models, *hypotheses]
+    corpus = [options.pop(name) for name in ("data", "source", "target")]
     _check_usage(names, models, paired, options)
     if output:
         check_new(output)  # Before anything is translated, as all that can be refused.
     glossary = options["glossary"] and Glossary.load(options["glossary"])
-    sources, reference = _corpus_split(data, source, target, split)
+    sources, reference = _corpus_split(*corpus, split)
     references = [reference, *(_aligned_file(path, len(sources)) for path in references)]
     texts = {path: _aligned_file(path, len(sources)) for path in hypotheses}
     if resamples is None:
@@ -114,7 +100,7 @@ def evaluate(
     for name in names:
         details = {"split_sentences": None}
         if name in models:
-            texts[name], details = _translated(name, options, sources, (source, target))
+            texts[name], details = _translated(name, options, sources, corpus[1:])
         scores = {**scorer(texts[name]), "sentences": len(sources), **details, "system": name}
         if glossary:
             number, share = terms_kept(glossary, sources, texts[name])

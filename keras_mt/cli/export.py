@@ -7,41 +7,39 @@ import click
 from keras_mt import convert
 from keras_mt.cli.command import Command
 from keras_mt.cli.models import load_run
-from keras_mt.cli.options import Model, given, options_of, search_options
+from keras_mt.cli.options import RUN, given, n_best_option, option, options_of, search_options
 from keras_mt.convert.formats import FORMATS, ExportOptions, load_format
 from keras_mt.files import check_new
 
 
 @click.command(cls=Command)
-@click.argument("run_dir", type=Model())
-@click.argument("directory", type=click.Path())
-@search_options
-@click.option(
+@click.argument("run", type=RUN)
+@click.argument("output", type=click.Path())
+@option(
     "--format",
     "name",
     type=click.Choice([*FORMATS]),
+    metavar="FORMAT",
     default=next(iter(FORMATS)),
-    show_default=True,
-    help="What to write: " + "; ".join(f"{name}, {what}" for name, what in FORMATS.items()) + ".",
+    help="Write " + ", ".join(f"{name} ({engine})" for name, engine in FORMATS.items()) + ".",
 )
 @options_of(ExportOptions)
-def export(run_dir, directory, name, **options):
-    """Export a run as a SavedModel: strings in, beam-searched translations out.
+@n_best_option
+@search_options
+def export(run, output, name, **options):
+    """Export a run for TensorFlow Serving or another engine.
 
-    DIRECTORY is a version folder, such as saved_models/en_de/1. With another --format it is any
-    folder, and with argos a file. It must not exist yet.
+    OUTPUT is a version folder, such as saved_models/en_de/1; with another --format any folder, and
+    with argos a file. It must not exist yet.
 
     \b
     keras-mt export runs/en_de saved_models/en_de/1
-    keras-mt export runs/en_de saved_models/en_de/2 --dtype bfloat16
     keras-mt export runs/en_de en_de_ct2 --format ctranslate2 --quantization int8
     keras-mt export runs/en_de en_de.argosmodel --format argos
-    keras-mt export runs/en_de en_de_marian --format huggingface
     keras-mt export runs/en_de en_de_litert --format litert
-    keras-mt export runs/en_de en_de_onnx --format onnx
     """
     options = given(options)
-    check_new(directory)  # Before anything is loaded.
+    check_new(output)  # Before anything is loaded.
     _check_options(name, options)
     of_format = {
         field.name: options.pop(field.name)
@@ -52,9 +50,9 @@ def export(run_dir, directory, name, **options):
         of_format["card"] = dict(of_format["card"])
     if "signatures" in of_format:
         of_format["signatures"] = [x.strip() for x in of_format["signatures"].split(",")]
-    translator = load_run(run_dir, dtype=None, **options)
-    convert.export(translator, directory, name, **of_format)
-    click.echo(f"exported {directory}")
+    translator = load_run(run, dtype=None, **options)
+    convert.export(translator, output, name, **of_format)
+    click.echo(f"exported {output}")
 
 
 def _check_options(name, options):

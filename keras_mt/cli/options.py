@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import functools
 import json
 import re
 
@@ -13,6 +14,7 @@ from keras_mt.options.fields import field_type
 
 # The words of a message that may be names of options, and what tells that they are.
 _NAMES = re.compile(r"`(\w+)`|(?<![\w./`'-])(\w+)(?![\w/]|\.\w)(=?)")
+_METAVARS = {"DIRECTORY": "FOLDER", "FILENAME": "FILE", "FLOAT": "X", "INTEGER": "N"}
 _VERBS = " must ", " needs ", " goes ", " does ", " was "
 
 
@@ -29,12 +31,29 @@ def _settings(context, option, values):
     return settings or None
 
 
-def option(field):
-    """The click option for a field of a dataclass of options; its value is None unless given."""
+class Option(click.Option):
+    """An option with a short metavar; its help says if it may be repeated."""
+
+    def make_metavar(self, ctx):
+        metavar = super().make_metavar(ctx)
+        return _METAVARS.get(metavar.removesuffix(" RANGE"), metavar)
+
+    def get_help_extra(self, ctx):
+        extra = super().get_help_extra(ctx)
+        extra.pop("range", None)
+        return {**extra, "range": "repeatable"} if self.multiple else extra
+
+
+option = functools.partial(click.option, cls=Option, show_default=True)
+
+
+def option_of(field):
+    """The option for a field of a dataclass of options; its value is None unless given."""
     metadata = field.metadata
     flag = metadata["flag"] or "--" + field.name.replace("_", "-")
     default = metadata["default_text"] if field.default is None else field.default
-    default = "" if isinstance(default, bool) else f"  [default: {default}]"
+    default = "yes" if default is True else default
+    default = "" if default is False else f"  [default: {default}]"
     settings = {"default": None, "help": metadata["help"] + default, "metavar": metadata["metavar"]}
     if field_type(field) is bool:
         settings["is_flag"] = True
@@ -42,13 +61,11 @@ def option(field):
         settings["type"] = field_type(field)
     elif metadata["choices"]:
         settings["type"] = click.Choice(metadata["choices"], case_sensitive=False)
-    elif metadata["metavar"] == "FILE":
-        settings["type"] = click.File("rb")
     elif metadata["metavar"] == "KEY=VALUE":
         settings.update(multiple=True, callback=_settings)
     elif not isinstance(field_type(field), type):  # A sequence of integers.
         settings.update(type=int, multiple=True)
-    return click.option(flag, field.name, **settings)
+    return option(flag, field.name, **settings)
 
 
 def as_typed(message):
@@ -71,74 +88,88 @@ def as_typed(message):
     return _NAMES.sub(typed, message)
 
 
-def options_of(cls):
-    """A decorator that adds a click option for each field of a dataclass."""
+def options_of(cls, without=()):
+    """A decorator that adds the option for each field of a dataclass."""
 
     def decorate(function):
         for field in reversed(dataclasses.fields(cls)):
-            function = option(field)(function)
+            if field.name not in without:
+                function = option_of(field)(function)
         return function
 
     return decorate
 
 
-DATA_HELP = (
-    "tfds:NAME, a folder of LANG.SPLIT.txt or SPLIT.LANG files, a .tsv or .tmx file, or phrasebook "
-    "(the embedded corpus, pt and en); files may be compressed, .gz or .zst."
-)
-SOURCE_HELP = "Language code of the source, such as en."
-TARGET_HELP = "Language code of the target, such as de."
+_CORPUS = {
+    "target": ("CODE", "Take the target in this language, such as de."),
+    "source": ("CODE", "Take the source in this language, such as en."),
+    "data": ("CORPUS", "Read this corpus: a folder of text, .tsv, .tmx, tfds:NAME or phrasebook."),
+}
 
 
-def data_options(function):
-    for flag, text in (("target", TARGET_HELP), ("source", SOURCE_HELP), ("data", DATA_HELP)):
-        function = click.option(f"--{flag}", required=True, help=text)(function)
-    return function
+def data_options(required=tuple(_CORPUS), multiple=False):
+    """A decorator that adds the options of a corpus, or with `multiple` of several."""
 
+    def decorate(function):
+        for name, (metavar, text) in _CORPUS.items():
+            settings = {"required": name in required, "multiple": multiple and name == "data"}
+            function = option(f"--{name}", metavar=metavar, help=text, **settings)(function)
+        return function
 
-def file_option(flag, text, **settings):
-    file = click.Path(exists=True, dir_okay=False)
-    return click.option(flag, type=file, metavar="FILE", help=text, **settings)
+    return decorate
 
 
 class Model(click.Path):
     """A folder, or the name of a model on the hub."""
 
-    def __init__(self):
+    def __init__(self, metavar):
         super().__init__(exists=True)
+        self.metavar = metavar
+
+    def get_metavar(self, param, ctx):
+        return self.metavar
 
     def convert(self, value, param, ctx):
         return value if hub_name(value) else super().convert(value, param, ctx)
 
 
-ensemble_option = click.option(
+RUN, MODEL = Model("RUN"), Model("MODEL")  # The latter may be an export, too.
+FILE = click.Path(exists=True, dir_okay=False)
+FOLDER = click.Path(file_okay=False)
+count_option = functools.partial(option, type=click.IntRange(min=1))
+
+ensemble_option = option(
     "--ensemble",
     multiple=True,
-    type=Model(),
-    metavar="RUN_DIR",
-    help="Another run with the same tokenizer, to average probabilities with; may be repeated.",
+    type=RUN,
+    help="Average probabilities with this run's, which has the same tokenizer.",
 )
-shortlist_option = file_option(
+shortlist_option = option(
     "--shortlist",
-    "A file that `keras-mt shortlist` wrote. Only the target tokens that it lists for the source's "
-    "tokens get logits, which is faster with a large vocabulary.",
+    type=FILE,
+    help="Compute only the logits of tokens in this file of `keras-mt shortlist`.",
 )
-glossary_option = file_option(
-    "--glossary",
-    "Terms of the translations: lines SOURCE<TAB>TARGET, or SOURCE alone for a term that stays as "
-    "it is.",
+glossary_option = option(
+    "--glossary", type=FILE, help="Use these terms: lines SOURCE<TAB>TARGET, or a term to keep."
 )
-architecture_option = click.option(
+architecture_option = option(
     "--architecture",
     multiple=True,
     metavar="MODULE:CLASS",
-    help="The model's class, if it is your own; may be repeated.",
+    help="Load models of this class of your own.",
 )
+markup_option = option(
+    "--markup",
+    type=click.Choice(["html"]),
+    help="Read each line as a fragment of HTML.  [default: plain text]",
+)
+n_best_option = option_of(TranslationOptions.__dataclass_fields__["n_best"])
 
 
 def search_options(function):
+    """Adds the options of a `Translator` but `n_best`."""
     function = shortlist_option(ensemble_option(architecture_option(function)))
-    return options_of(TranslationOptions)(function)
+    return options_of(TranslationOptions, without=("n_best",))(function)
 
 
 def given(options):

@@ -8,28 +8,25 @@ import click
 from keras_mt.cli.command import Command
 from keras_mt.cli.input import check_standard_input
 from keras_mt.cli.models import load_translator
-from keras_mt.cli.options import Model, architecture_option, ensemble_option, options_of
+from keras_mt.cli.options import MODEL, architecture_option, ensemble_option, option, options_of
 from keras_mt.cli.output import error_as_json, to_json, write_answers
 from keras_mt.options import LanguageOptions
 
 
 @click.command(cls=Command)
-@click.argument("model", type=Model(), metavar="RUN_DIR_OR_EXPORT")
-@click.argument("source", type=click.File("rb"))
-@click.argument("target", type=click.File("rb"))
+@click.argument("model", type=MODEL)
+@click.argument("source", type=click.File("rb"), metavar="SOURCE_FILE")
+@click.argument("target", type=click.File("rb"), metavar="TARGET_FILE")
+@option("--json", "as_json", is_flag=True, help="Write a JSON object per line, with each token.")
+@options_of(LanguageOptions)
 @ensemble_option
 @architecture_option
-@options_of(LanguageOptions)
-@click.option(
-    "--json", "as_json", is_flag=True, help="Write one JSON object per line, with each token."
-)
 def score(model, source, target, as_json, **options):
-    """Score given translations: how probable they are under the model.
+    """Score translations by their probability under a model.
 
-    For each line of SOURCE and TARGET, writes the log-probability of the target and the perplexity
-    of its tokens, separated by a tab. At the end it writes those of all lines together to standard
-    error. A line that is skipped gives an empty line, with --json an object with the error, and a
-    message.
+    For each line of both files it writes the log-probability of the target and the perplexity of
+    its tokens, separated by a tab. Those of all lines together go to standard error. A skipped line
+    gives an empty line, with --json an object with the error, and a message.
 
     \b
     keras-mt score runs/en_de in.txt reference.txt > scores.tsv

@@ -12,63 +12,53 @@ from pathlib import Path
 import click
 
 from keras_mt.cli.command import Command
-from keras_mt.cli.options import Model
+from keras_mt.cli.options import FILE, FOLDER, MODEL, count_option, option
 from keras_mt.errors import InputError
 from keras_mt.extras import needed
 
 
-def _limit(flag, default, text):
-    kind = click.IntRange(min=1)
-    return click.option(flag, type=kind, default=default, show_default=True, help=text)
-
-
 @click.command(cls=Command, is_light=True)
-@click.argument("models", nargs=-1, required=True, type=Model(), metavar="MODEL...")
-@click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on.")
-@click.option(
-    "--port", type=click.IntRange(0, 65535), default=8000, show_default=True, help="The port."
-)
-@click.option(
+@click.argument("models", nargs=-1, required=True, type=MODEL, metavar="MODEL...")
+@option("--host", metavar="ADDRESS", default="127.0.0.1", help="Listen on this address.")
+@option("--port", type=click.IntRange(0, 65535), default=8000, help="Listen on this port.")
+@option(
     "--api-keys",
-    type=click.Path(exists=True, dir_okay=False),
-    metavar="FILE",
-    help="The keys that clients may have: lines KEY or KEY NAME.  [default: none are needed]",
+    type=FILE,
+    help="Ask clients for one of these keys: lines KEY or KEY NAME.  [default: none is asked for]",
 )
-@click.option(
-    "--no-api-keys", is_flag=True, help="Listen on other addresses than loopback without keys."
+@option(
+    "--no-api-keys", is_flag=True, help="Listen on other addresses than loopback, without keys."
 )
-@click.option(
+@option(
     "--glossary",
     "glossaries",
     multiple=True,
     metavar="NAME=FILE",
-    help="A glossary that clients may name; may be repeated.",
+    help="Offer these terms to clients, by the name.",
 )
-@click.option(
-    "--folder",
-    type=click.Path(file_okay=False),
-    help="A folder for the glossaries that clients make.  [default: they end with the server]",
+@option(
+    "--glossary-folder",
+    type=FOLDER,
+    help="Keep glossaries that clients make here.  [default: they end with the server]",
 )
-@click.option(
-    "--cors", multiple=True, metavar="ORIGIN", help="A site whose pages may ask; may be repeated."
+@option("--cors", multiple=True, metavar="ORIGIN", help="Answer pages of this site.")
+@count_option(
+    "--workers", help="Run this many processes for each model.  [default: one for each core]"
 )
-@click.option(
-    "--workers",
-    type=click.IntRange(min=1),
-    help="The processes of each model, which each have it in memory.  [default: one for each core]",
-)
-@_limit("--max-body", 1 << 20, "The maximum bytes of a request without a file.")
-@_limit("--max-file", 20 << 20, "The maximum bytes of a request with a file.")
-@_limit("--max-texts", 128, "The maximum texts of a request.")
-@_limit("--max-characters", 100_000, "The maximum characters of a request.")
-@_limit("--max-glossaries", 1000, "The maximum number of glossaries that a client makes.")
-@_limit("--max-waiting", 10_000, "The number of waiting sentences from which on answers are 429.")
-@_limit("--timeout", 60, "The seconds that a request may take.")
-def serve(models, host, port, api_keys, no_api_keys, glossaries, folder, workers, **limits):
-    """Serve MODELs to applications, by the interfaces of DeepL (v2) and LibreTranslate.
+@count_option("--max-body", default=1 << 20, help="Refuse requests of more bytes, without a file.")
+@count_option("--max-file", default=20 << 20, help="Refuse requests of more bytes, with a file.")
+@count_option("--max-texts", default=128, help="Refuse requests of more texts.")
+@count_option("--max-characters", default=100_000, help="Refuse requests of more characters.")
+@count_option("--max-glossaries", default=1000, help="Refuse to keep more glossaries of a client.")
+@count_option("--max-waiting", default=10_000, help="Answer 429 while this many sentences wait.")
+@count_option("--timeout", default=60, help="Answer 504 after this many seconds.")
+def serve(
+    models, host, port, api_keys, no_api_keys, glossaries, glossary_folder, workers, **limits
+):
+    """Serve models over HTTP, as DeepL and LibreTranslate do.
 
-    A MODEL is a run or an export. There is a page at / to translate by hand. SIGTERM and Ctrl-C end
-    the server when it has answered what it was asked.
+    Applications reach it by DeepL's interface (v2) or LibreTranslate's; people have a page at /.
+    SIGTERM and Ctrl-C end the server when it has answered what it was asked.
 
     \b
     keras-mt serve saved_models/multi30k_en_de_litert
@@ -90,7 +80,7 @@ def serve(models, host, port, api_keys, no_api_keys, glossaries, folder, workers
     logging.basicConfig(level=logging.INFO, handlers=[handler])
     files = dict(each.partition("=")[::2] for each in glossaries)
     waiting, kept = limits.pop("max_waiting"), limits.pop("max_glossaries")
-    stored = Glossaries(files, folder and Path(folder), kept)
+    stored = Glossaries(files, glossary_folder and Path(glossary_folder), kept)
     workers = workers or usable_cores()
     with tempfile.TemporaryDirectory(prefix="keras_mt_") as private:
         settings = Settings(Path(private), keys, **limits)

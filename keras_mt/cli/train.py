@@ -3,7 +3,7 @@
 import click
 
 from keras_mt.cli.command import Command
-from keras_mt.cli.options import DATA_HELP, SOURCE_HELP, TARGET_HELP, given, options_of
+from keras_mt.cli.options import FOLDER, data_options, given, option, options_of
 from keras_mt.options import TrainingOptions
 
 
@@ -21,36 +21,27 @@ def _pairs(context, option, values):
     cls=Command,
     interrupted="stopped; give the same command again to resume from the last checkpoint.",
 )
-@click.option(
-    "--data",
-    multiple=True,
-    help=f"{DATA_HELP} It may be repeated: the first one is used for validation.",
-)
-@click.option("--source", help=SOURCE_HELP)
-@click.option("--target", help=TARGET_HELP)
-@click.option(
+@data_options(required=(), multiple=True)
+@option(
     "--pair",
     "pairs",
     multiple=True,
     callback=_pairs,
-    metavar="SOURCE-TARGET=DATA",
-    help="In place of --data, --source and --target, for a model of several languages: a corpus "
-    "and its two languages, such as en-de=my_corpus; repeat it for each direction.",
+    metavar="SOURCE-TARGET=CORPUS",
+    help="Train on several pairs of languages, in place of --data.",
 )
-@click.option("--output", required=True, type=click.Path(), help="Run folder to write.")
+@option("--output", type=FOLDER, required=True, help="Write this run.")
 @options_of(TrainingOptions)
 def train(**options):
     """Train a translator from parallel text.
 
-    Writes a run folder: model.keras, tokenizer.model, config.json, log.csv, training.png,
-    checkpoints/. Give the same command again to resume a run that was stopped. Give it with more
-    --epochs or --steps to continue a run with a preset that has finished.
-
-    Without --preset, --init or another --architecture, the recipe is fitted to the corpus.
+    The run folder has model.keras, tokenizer.model, config.json, log.csv, training.png and
+    checkpoints/. The same command resumes a run that was stopped; with more --epochs or --steps it
+    continues a finished run with a preset.
 
     \b
     keras-mt train --data my_corpus --source en --target de --output runs/en_de
-    keras-mt train --pair en-de=corpus --pair de-en=corpus --pair en-fr=other --output runs/several
+    keras-mt train --pair en-de=corpus --pair de-en=corpus --output runs/both
     """
     from keras_mt.convert.hub import local_run
     from keras_mt.training import train

@@ -7,70 +7,52 @@ import click
 from keras_mt.cli.command import Command
 from keras_mt.cli.input import check_standard_input, one_line
 from keras_mt.cli.models import load_translator
-from keras_mt.cli.options import Model, glossary_option, search_options
+from keras_mt.cli.options import (
+    MODEL,
+    glossary_option,
+    markup_option,
+    n_best_option,
+    option,
+    search_options,
+)
 from keras_mt.cli.output import confidence_fields, to_json, write_answers
 
 
 @click.command(cls=Command)
-@click.argument("model", type=Model(), metavar="RUN_DIR_OR_EXPORT")
+@click.argument("model", type=MODEL)
 @click.argument("text", type=click.File("rb"), default="-", metavar="[FILE]")
-@search_options
+@n_best_option
+@option("--json", "as_json", is_flag=True, help="Write a JSON object per line.")
 @glossary_option
-@click.option(
-    "--prefixes",
-    type=click.File("rb"),
-    metavar="FILE",
-    help="The beginning of each translation: one line for each line of the input.",
+@markup_option
+@search_options
+@option(
+    "--prefixes", type=click.File("rb"), help="Begin each translation with the line of this file."
 )
-@click.option(
-    "--json",
-    "as_json",
-    is_flag=True,
-    help="Write one JSON object per line, with scores, confidence and warnings.",
-)
-@click.option(
-    "--token-scores", is_flag=True, help="With --json: also the log-probability of each token."
-)
-@click.option(
-    "--confidence/--no-confidence",
-    default=True,
-    help="With --json: also confidence and warnings. Each translation is then scored once more.  "
-    "[default: yes]",
-)
-@click.option(
-    "--markup",
-    type=click.Choice(["html"]),
-    help="Each line is a fragment of HTML: its text is translated, and its elements move to the "
-    "corresponding words.  [default: plain text]",
-)
-def translate(model, text, prefixes, as_json, token_scores, confidence, markup, **options):
-    """Translate FILE, or standard input, line by line.
+@option("--token-scores", is_flag=True, help="Add the log-probability of each token to --json.")
+@option("--no-confidence", is_flag=True, help="Leave confidence and warnings out of --json.")
+def translate(model, text, prefixes, as_json, token_scores, no_confidence, markup, **options):
+    """Translate a file, or standard input, line by line.
 
-    Writes exactly one line for each line, in order and as soon as it is translated. A line that is
-    skipped, for example because it is not UTF-8, gives an empty line and a message on standard
-    error; if all are skipped, the exit status is 1. With --n-best above 1, tabs separate the
-    translations of a line.
+    It writes one line for each line, in order and as soon as it is translated. A line that is
+    skipped, for example because it is not UTF-8, gives an empty line and a message; if all are
+    skipped, the exit status is 1. Tabs separate the translations of --n-best.
 
-    With --json each translation has its score; the mean log-probability of its tokens, and the
-    least probable token; and warnings, a list that may hold "loop" (a sequence of tokens repeats
-    over and over) and "length" (source and translation differ too much in length). A SavedModel
-    gives confidence and warnings if it was exported with that signature. For each term and kept
-    span, `placed` has its source, its target, and a warning, or null: "compound" (the translation
-    has a longer word for it and others, which stays), "inserted" (it has no word for it) or "weak"
-    (its place is uncertain).
+    With --json each translation has its score, its mean log-probability, its least probable token,
+    `warnings` ("loop" for one that repeats itself, "length" for one of unlike length), and in
+    `placed` what each term and kept span became.
 
     \b
     keras-mt translate runs/en_de < in.txt > out.txt
     keras-mt translate Helsinki-NLP/opus-mt-en-de < in.txt > out.txt
-    echo "A man sleeps." | keras-mt translate runs/en_de --beam-size 8 --n-best 3 --json
-    echo "A <b>man</b> sleeps." | keras-mt translate runs/en_de --markup html
+    echo "A man sleeps." | keras-mt translate runs/en_de --n-best 3 --json
     """
     if token_scores and not as_json:
         raise click.UsageError("--token-scores needs --json.")
     files = [text] if prefixes is None else [text, prefixes]
     check_standard_input(*files)
     translator = load_translator(model, options)
-    confidence = as_json and confidence and translator.supports_confidence
+    confidence = as_json and not no_confidence and translator.supports_confidence
     hypotheses = functools.partial(
         translator.hypotheses, token_scores=token_scores, confidence=confidence, markup=markup
     )

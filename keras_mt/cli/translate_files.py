@@ -6,71 +6,71 @@ import click
 
 from keras_mt.cli.command import Command
 from keras_mt.cli.models import load_translator
-from keras_mt.cli.options import Model, given, glossary_option, search_options
+from keras_mt.cli.options import (
+    FILE,
+    FOLDER,
+    MODEL,
+    count_option,
+    given,
+    glossary_option,
+    markup_option,
+    option,
+    search_options,
+)
 from keras_mt.cli.output import confidence_fields, progress_bar
 from keras_mt.files import check_new
 
 
 @click.command(cls=Command, interrupted="interrupted: give the same command again to go on.")
-@click.argument("model", type=Model(), metavar="RUN_DIR_OR_EXPORT")
-@click.argument("output", type=click.Path(file_okay=False), metavar="OUTPUT_DIR")
-@click.argument(
-    "files",
-    type=click.Path(exists=True, dir_okay=False),
-    nargs=-1,
-    required=True,
-    metavar="FILE...",
-)
-@click.option(
+@click.argument("model", type=MODEL)
+@click.argument("output", type=FOLDER)
+@click.argument("files", type=FILE, nargs=-1, required=True, metavar="FILE...")
+@option(
     "--format",
-    metavar="NAME",
-    help="The format of all FILEs, such as lines.  [default: by the suffix]",
+    metavar="FORMAT",
+    help="Read all files in this format, such as lines.  [default: by suffix]",
 )
-@click.option(
-    "--part-lines",
-    type=click.IntRange(min=1),
-    default=1000,
-    show_default=True,
-    help="Number of lines that are translated and written together: a kill loses no more.",
-)
-@click.option(
-    "--overwrite",
-    is_flag=True,
-    help="Also translate entries of a catalogue that have a translation.",
-)
-@click.option(
+@option("--retranslate", is_flag=True, help="Also translate what a catalogue has translations of.")
+@option(
     "--report",
     type=click.Path(dir_okay=False),
-    metavar="FILE.jsonl",
-    help="Write how confident the translations are: all, those of each file, and each text, the "
-    "least confident first. Each translation is then scored once more.",
+    help="Write how confident the translations are, as JSON lines.",
 )
-@click.option(
-    "--lang",
+@option(
+    "--document-language",
     metavar="CODE",
-    help="Language code that documents get, such as de.  [default: the model's target]",
+    help="Mark documents as written in this language, such as de.  [default: the model's target]",
 )
-@search_options
 @glossary_option
-@click.option(
-    "--markup",
-    type=click.Choice(["html"]),
-    help="Each line of a file of lines is a fragment of HTML.  [default: plain text]",
+@markup_option
+@search_options
+@count_option(
+    "--part-lines",
+    default=1000,
+    help="Write this many translated lines together: a kill loses no more.",
 )
 def translate_files(
-    model, output, files, format, part_lines, overwrite, report, lang, markup, **options
+    model,
+    output,
+    files,
+    format,
+    part_lines,
+    retranslate,
+    report,
+    document_language,
+    markup,
+    **options,
 ):
-    """Translate FILEs into OUTPUT_DIR, each under its name.
+    """Translate documents and files of lines into a folder.
 
-    The suffix of a file tells its format. A file .txt, or of any name with .gz or .zst, has lines,
-    which are translated as by `translate`. What was compressed is compressed again.
+    Each FILE appears in OUTPUT under its name when all of it is translated. The suffix tells the
+    format. A file .txt, or of any name with .gz or .zst, has lines; it is compressed again.
 
-    A file appears whole when all of it is translated. Give the same command again to go on with
-    what was stopped; until all is done, another model, other options and changed files are refused.
-    One process writes into a folder; a second one is refused.
+    Give the same command again to go on with what was stopped. Until all is done, another model,
+    other options, changed files and a second process are refused.
 
-    A text that is refused is left empty or as it was, OUTPUT_DIR/errors.jsonl names it, and the
-    exit status is 1. Translations of documents that lack marks are named there, too.
+    A text that is refused stays empty or as it was, OUTPUT/errors.jsonl names it, and the exit
+    status is 1. Translations of documents that lack marks are named there, too.
 
     \b
     keras-mt translate-files runs/en_de translated de.txt
@@ -78,8 +78,6 @@ def translate_files(
     from keras_mt.documents import translate_files as translate
     from keras_mt.documents.resumable import formats_of
 
-    if options["n_best"] not in (None, 1):
-        raise click.UsageError("--n-best must be 1: each text gets one translation.")
     if report:
         check_new(report)
     formats_of(files, output, format)  # What it refuses need not wait for the model.
@@ -109,8 +107,8 @@ def translate_files(
             format=format,
             part_lines=part_lines,
             max_line_bytes=translator.options.max_line_bytes,
-            target_language=lang or translator.target_language,
-            overwrite=overwrite,
+            target_language=document_language or translator.target_language,
+            retranslate=retranslate,
             report=report,
             progress=progress,
         )

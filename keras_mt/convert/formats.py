@@ -16,15 +16,15 @@ from keras_mt.files import check_new
 from keras_mt.options import LanguageOptions, SearchOptions, TranslationOptions
 from keras_mt.options.fields import option
 
-# Each format, as the help of the command describes it.
+# Each format, and what the help of the command says of it.
 FORMATS = {
-    "saved_model": "a SavedModel, from strings to strings",
-    "ctranslate2": "a folder for CTranslate2",
-    "argos": "a package for Argos Translate and LibreTranslate",
-    "huggingface": "a folder of MarianMT for transformers",
-    "marian": "a folder for Marian, Bergamot and Firefox",
-    "litert": "a folder that translates without TensorFlow, by LiteRT",
-    "onnx": "encoder and decoder step for ONNX",
+    "saved_model": "TensorFlow Serving",
+    "ctranslate2": "CTranslate2",
+    "argos": "LibreTranslate",
+    "huggingface": "transformers",
+    "marian": "Firefox",
+    "litert": "no TensorFlow needed",
+    "onnx": "encoder and decoder step",
 }
 
 
@@ -33,24 +33,22 @@ class ExportOptions:
     """The options of exports, each for the formats that hold it."""
 
     quantization: str | None = option(
-        "How ctranslate2, argos, marian or litert stores the weights; marian takes int8 alone, "
-        "litert int8 or float32.",
+        "Store weights so in ctranslate2, argos, marian (int8) or litert (int8, float32).",
         choices=("int8", "int16", "float16", "float32"),
         default_text="int8 for litert, else float32",
     )
     dtype: str = option(
-        "Dtype of the weights and of the computation of a saved_model.",
+        "Store the weights of a saved_model in this dtype, and compute in it.",
         "float32",
         choices=("float32", "bfloat16", "float16"),
     )
     signatures: str | None = option(
-        "Write these signatures, with commas between: serving_default, and others of greedy, "
-        "score, align and confidence (translations with measures of confidence).",
+        "Write these signatures of serving_default, greedy, score, align and confidence.",
         default_text="all but confidence",
         metavar="NAMES",
     )
     card: Mapping[str, Any] | None = option(
-        "A field for the model card, such as license=mit; may be repeated.",
+        "Write this field of the model card, such as license=mit.",
         default_text="what the run knows",
         metavar="KEY=VALUE",
     )

@@ -48,7 +48,7 @@ class Document:
     Args:
         data: The bytes of the file; InputError if they are none of the format.
         target_language: The code of the translations' language, or None where it is unknown.
-        overwrite: Whether entries that have a translation get a new one.
+        retranslate: Whether entries that have a translation get a new one.
 
     Attributes:
         units: The texts, a list of `Unit`.
@@ -65,12 +65,12 @@ class Document:
     b' A DOG! '
     """
 
-    def __init__(self, data: bytes, target_language: str | None = None, overwrite: bool = False):
+    def __init__(self, data: bytes, target_language: str | None = None, retranslate: bool = False):
         if len(data) > MAX_BYTES:
             raise InputError(
                 f"a document may have {MAX_BYTES >> 20} MiB at most. This has more: divide it."
             )
-        self.target_language, self.overwrite = target_language, overwrite
+        self.target_language, self.retranslate = target_language, retranslate
         self.units: list[Unit] = []
         self.refusals: list[Refusal] = []
         self._frames: list[_Frame] = []

@@ -85,7 +85,7 @@ class PoDocument(TextDocument):
 
     def _is_open(self, entry):
         filled = entry.msgstr or any((entry.msgstr_plural or {}).values())
-        return self.overwrite or not filled
+        return self.retranslate or not filled
 
     def _sources(self, entry):
         """The number of the unit of each form of an entry."""

@@ -40,7 +40,7 @@ def translate_files(
     part_lines: int = PART_LINES,
     max_line_bytes: int = MAX_LINE_BYTES,
     target_language: str | None = None,
-    overwrite: bool = False,
+    retranslate: bool = False,
     report: str | os.PathLike | None = None,
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> dict[str, dict[str, Any]]:
@@ -64,7 +64,7 @@ def translate_files(
         part_lines: The lines, or units of a document, that are translated and written together.
         max_line_bytes: The maximum bytes of a line; a longer one is refused.
         target_language: The code of the translations' language, which some formats name.
-        overwrite: Whether entries of a document that have a translation get a new one.
+        retranslate: Whether entries of a document that have a translation get a new one.
         report: A file to write that tells how confident the translations are, as `write_report`
             does. Then `translate` returns a third list, for each text a dict with `mean_log_prob`
             and `warnings`, or None.
@@ -94,7 +94,7 @@ def translate_files(
     output = Path(output)
     if part_lines < 1:
         raise InputError(f"part_lines must be at least 1. Received: {part_lines}")
-    options = {"target_language": target_language, "overwrite": overwrite}
+    options = {"target_language": target_language, "retranslate": retranslate}
     settings = {"part_lines": part_lines, "max_line_bytes": max_line_bytes, **options}
     settings["report"] = report is not None
     identity = json.loads(json.dumps({"keras_mt": __version__, **identity, **settings}))

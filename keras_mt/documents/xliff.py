@@ -33,7 +33,7 @@ class XliffDocument(Document):
     def _add_unit(self, unit):
         source, target = unit.find(self._space + "source"), unit.find(self._space + "target")
         filled = target is not None and ("".join(target.itertext()).strip() or len(target))
-        if source is None or (filled and not self.overwrite):
+        if source is None or (filled and not self.retranslate):
             return
         segments = unit.find(self._space + "seg-source")
         content = source if segments is None else segments

@@ -52,79 +52,60 @@ class SearchOptions:
     """
 
     beam_size: int | None = option(
-        "Number of live hypotheses; 1 is greedy search. Not with a temperature, which samples "
-        "n_best.",
+        "Search with this many live hypotheses; 1 is greedy search.",
         minimum=1,
         default_text="4, or an imported run's",
     )
-    n_best: int = option(
-        "Number of hypotheses to return, at most beam_size; with a temperature, of samples.",
-        1,
-        minimum=1,
-    )
+    n_best: int = option("Return this many translations of each text.", 1, minimum=1)
     length_penalty: float = option(
-        "Exponent of the length in the score, (log_prob - word_penalty * length) / length ** "
-        "length_penalty, from 0 to 5. "
-        "The length counts the end token; the log-probability includes the repetition penalty.",
+        "Divide the log-probability by the length, in tokens, to this power.",
         1.0,
         minimum=0,
         maximum=5.0,  # The length of a long text to a higher power overflows float32.
     )
     word_penalty: float = option(
-        "Subtracted from the log-probability in the score for each token, as Marian's.",
+        "Subtract this from the log-probability for each token, as Marian does.",
         0.0,
         minimum=-1000.0,
         maximum=1000.0,
     )
     min_length: int = option(
-        "The minimum number of tokens to generate, including the end token.", 0, minimum=0
+        "Generate at least this many tokens, including the end token.", 0, minimum=0
     )
     early_stopping: str | bool = option(
-        "When the search for a sentence stops. never: only when nothing better can come; true: "
-        "when beam_size hypotheses have ended; false: when that many have ended and no live one "
-        "would beat the worst of them if it ended now; shrink: when all of the beam have ended, "
-        "which one that ends leaves, as Marian's. A sampled hypothesis goes on to its end.",
+        "Stop when nothing better can come (never), when a beam of hypotheses has ended (true), "
+        "when no live one leads these (false), or as Marian does (shrink).",
         "never",
         choices=(True, False, "never", "shrink"),
     )
     patience: float = option(
-        "With early_stopping true, stop when patience * beam_size hypotheses have ended.",
-        1.0,
-        above=0,
+        "Wait for this many beams of ended hypotheses where early stopping is true.", 1.0, above=0
     )
     force_end: bool = option(
-        "Make the end the last token of a hypothesis that reaches max_length, at no cost.",
+        "End hypotheses of the maximum length at no cost.",
         False,
         flag="--force-end/--no-force-end",  # The run may say otherwise.
     )
     repetition_penalty: float = option(
-        "Factor on the log-probability of tokens that the hypothesis already has, at least 1; 1 "
-        "means no penalty.",
+        "Multiply the log-probability of tokens that a hypothesis has already; 1 is no penalty.",
         1.0,
         minimum=1,
     )
     no_repeat_ngram_size: int = option(
-        "No sequence of this many tokens occurs twice in a hypothesis; 0 allows all.", 0, minimum=0
+        "Let no sequence of this many tokens occur twice; 0 allows all.", 0, minimum=0
     )
-    renormalize: bool = option(
-        "Normalize the probabilities over the tokens that are allowed next, so that these sum to "
-        "1.",
-        False,
-    )
+    renormalize: bool = option("Normalize probabilities over the tokens allowed next.", False)
     temperature: float | None = option(
-        "Sample, with the logits divided by this, which must be above 0.",
-        above=0,
-        default_text="beam search",
+        "Sample with the logits divided by this.", above=0, default_text="beam search"
     )
     top_k: int = option("Sample from this many most probable tokens; 0 means all.", 0, minimum=0)
     top_p: float = option(
-        "Sample from the smallest set of tokens whose probabilities sum to at least this; 1 means "
-        "all.",
+        "Sample from the fewest tokens whose probabilities sum to this; 1 means all.",
         1.0,
         above=0,
         maximum=1,
     )
-    seed: int = option("Seed of the sampling, an int32.", 0, minimum=-(2**31), maximum=2**31 - 1)
+    seed: int = option("Draw samples from this seed.", 0, minimum=-(2**31), maximum=2**31 - 1)
 
     def __post_init__(self) -> None:
         validate_all(self)
@@ -191,14 +172,14 @@ class LanguageOptions:
     """The languages that a multilingual model translates between."""
 
     source_language: str | None = option(
-        "The source's language, for a multilingual model: one of its codes, such as eng_Latn.",
-        default_text="the run's, if it has one",
+        "Translate from this language of the model, such as eng_Latn.",
+        default_text="the run's",
         inherited=True,
         metavar="CODE",
     )
     target_language: str | None = option(
-        "The target's language, likewise.",
-        default_text="the run's, if it has one",
+        "Translate into this language of the model.",
+        default_text="the run's",
         inherited=True,
         metavar="CODE",
     )
@@ -212,33 +193,23 @@ class TranslationOptions(LanguageOptions, SearchOptions):
     """
 
     max_length: int | None = option(
-        "The maximum number of tokens to generate, including the end token, at most the model's "
-        "own limit.",
-        default_text="twice the source's plus 10, within that limit",
+        "Generate at most this many tokens, including the end token.",
+        default_text="twice the source's plus 10, within the model's limit",
     )
     max_length_factor: float | None = option(
-        "The maximum number of tokens to generate as a multiple of the source's, both with their "
-        "end, unless max_length is given.",
+        "Generate at most this many times the source's tokens.",
         above=0,
         maximum=1000,
         default_text="none",
     )
     split_sentences: bool = option(
-        "Translate each sentence of a line by itself, since most models are trained on single "
-        "sentences, and join the translations. Lines are always translated one by one. This is "
-        "the default, but for imported runs.",
+        "Translate each sentence of a line by itself; imported runs take lines whole.",
         True,
         flag="--split-sentences/--no-split-sentences",
     )
-    max_line_bytes: int = option(
-        "The maximum number of bytes of a line; a longer one is refused, since it would block all "
-        "others for as long as it takes.",
-        MAX_LINE_BYTES,
-        minimum=1,
-    )
+    max_line_bytes: int = option("Refuse lines of more bytes.", MAX_LINE_BYTES, minimum=1)
     keep: str | Sequence[str] | None = option(
-        f"Kinds of spans that translations repeat as they are, with commas between: "
-        f"{', '.join(KINDS)}; or none.",
+        f"Keep these kinds of spans as they are: {', '.join(KINDS)}, or none.",
         default_text=",".join(KEPT_KINDS),
         metavar="KINDS",
     )

@@ -10,7 +10,7 @@ from keras_mt.errors import InputError
 from keras_mt.options.fields import as_integer, option, validate_all
 from keras_mt.options.search import LanguageOptions
 
-_FITTED = "fitted to the corpus; the preset's, or init's"
+_FITTED = "fitted to the corpus; the preset's or init's"
 # The options that say where a run ends: one of them.
 ENDS = ("epochs", "steps", "minutes")
 
@@ -20,158 +20,140 @@ class TrainingOptions(LanguageOptions):
     """The options of training, besides the corpus, the languages and the folder."""
 
     corpus_weights: Sequence[int] | None = option(
-        "How many times an epoch goes through each corpus, in the order of data.",
+        "Repeat a corpus this many times in an epoch: one weight for each corpus, in their order.",
         default_text="once; with pairs, smaller corpora more often",
         defines_run=True,
         flag="--corpus-weight",
     )
     init: str | os.PathLike | None = option(
-        "A run folder to begin from, for fine-tuning: its model, its tokenizer and the "
-        "options whose default below names init. An imported model is tuned gently instead: "
-        "--learning-rate 5e-5 --warmup-steps 100 --label-smoothing 0, its own dropout and limit.",
+        "Fine-tune this run, with its tokenizer and options.",
         default_text="none",
         defines_run=True,
-        metavar="RUN_DIR",
+        metavar="RUN",
     )
     lora_rank: int | None = option(
-        "Train only low-rank adapters (LoRA) of this rank on the dense layers of init's model: "
-        "this takes less memory, and checkpoints hold only the adapters. model.keras has them "
-        "merged.",
+        "Train only low-rank adapters (LoRA) of this rank, on the model of init.",
         minimum=1,
         default_text="all weights are trained",
         defines_run=True,
-        metavar="RANK",
     )
     architecture: str | type | None = option(
-        "The kind of model: transformer, recurrent, mixture_of_experts, decoder_only, "
-        "or MODULE:CLASS of your own.",
+        "Train this kind of model: transformer, recurrent, mixture_of_experts, decoder_only, or "
+        "MODULE:CLASS of your own.",
         default_text="transformer, or init's",
         defines_run=True,
         metavar="NAME",
     )
     preset: str | None = option(
-        "The model's size and how it is trained: tiny (4 layers, 128 wide), small (4, 256), base "
-        "(6, 512) or big (6, 1024), as in the paper; other architectures have other presets. The "
-        "options whose default is the preset's are then the same for every corpus; with minutes, "
-        "they are fitted to the corpus and the time.",
-        default_text="a transformer is fitted to the corpus; another architecture's first, "
-        "or init's",
+        "Train a model of this size: tiny, small, base or big.",
+        default_text="fitted to the corpus; init's; another architecture's first",
         defines_run=True,
+        metavar="NAME",
     )
     model: Mapping[str, Any] | None = option(
-        "Other arguments of the model's constructor, by name, such as num_layers.",
+        "Set an argument of the model's constructor, such as num_layers=3.",
         default_text="the preset's",
         defines_run=True,
         flag="--set",
         metavar="KEY=VALUE",
     )
     tokenizer: str | os.PathLike | object | None = option(
-        "The tokenizer: a tokenizer.model, a run folder that has one, or, in Python, a Tokenizer.",
+        "Use this tokenizer.model, or that of this run.",
         default_text="one trained on the corpus",
         metavar="PATH",
     )
     epochs: int | None = option(
-        "Passes over the corpus.", minimum=1, default_text="fitted to the corpus; 20 with a preset"
+        "Go through the corpus this many times.",
+        minimum=1,
+        default_text="fitted to the corpus; 20 with a preset",
     )
     steps: int | None = option(
-        "Batches to train on, instead of epochs.", minimum=1, default_text="set by epochs"
+        "Train on this many batches, instead of epochs.", minimum=1, default_text="set by epochs"
     )
     minutes: float | None = option(
-        "Train for this many minutes on this machine, start-up included, instead of epochs: the "
-        "speed of the first steps sets the number of steps.",
+        "Train for this many minutes, instead of epochs.",
         above=0,
         default_text="set by epochs",
         defines_run=True,
     )
     seed: int = option(
-        "Seed of the initial weights, of dropout and of the order of the data.",
+        "Draw initial weights, dropout and the order of the data from this seed.",
         1,
         minimum=0,
         below=2**32,
         defines_run=True,
     )
     vocab_size: int | None = option(
-        "The maximum size, in pieces, of the joint vocabulary that is trained.",
+        "Train a joint vocabulary of at most this many pieces.",
         default_text="fitted to the corpus; 8000 with a preset",
         defines_run=True,
     )
     max_length: int | None = option(
-        "The longest sentence, in tokens, including the end token: longer pairs are left out of "
-        "training and counted, and the trained model takes no longer ones.",
+        "Leave out pairs with a side of more tokens; it is the model's limit, too.",
         default_text="fitted to the corpus; 256 with a preset, or init's",
         inherited=True,
     )
     clean: bool = option(
-        "Train only on pairs that break none of the rules of keras-mt clean, which are counted: "
-        "blank lines, duplicates and pairs of unlike lengths, among others, are left out.",
-        False,
-        defines_run=True,
+        "Leave out pairs that break a rule of `keras-mt clean`.", False, defines_run=True
     )
     subword_sampling: float | None = option(
-        "Draw new subword segmentations in each epoch: 1 draws with the unigram model's "
-        "probabilities, 0 uniformly.",
+        "Segment words anew in each epoch: by probability (1) or uniformly (0).",
         minimum=0,
-        default_text="always the most probable one",
+        default_text="always the most probable way",
         defines_run=True,
     )
     augment: str | None = option(
-        "Change sources to resemble what users type: caps (all capitals), title (Title Case), "
-        "punctuation (no final period, doubled spaces, other quotes), separated by commas. Each "
-        "kind changes a tenth of the pairs in an epoch, other pairs in the next; targets stay as "
-        "they are.",
-        default_text="sources stay as they are",
+        "Change some sources as users type: caps, title, punctuation, with commas between.",
+        default_text="none",
         defines_run=True,
         metavar="KINDS",
     )
     batch_tokens: int | None = option(
-        "The maximum number of tokens of a batch on each side, including padding.",
+        "Fill batches with at most this many tokens a side, padding included.",
         minimum=1,
         default_text=_FITTED,
         inherited=True,
     )
     gradient_accumulation_steps: int | None = option(
-        "Number of batches whose gradients make one update.",
+        "Make one update of the gradients of this many batches.",
         minimum=1,
         default_text="1, or init's",
         inherited=True,
     )
     dropout: float | None = option(
-        "Dropout rate.", minimum=0, below=1, default_text=_FITTED, inherited=True
+        "Drop this share of activations.", minimum=0, below=1, default_text=_FITTED, inherited=True
     )
     label_smoothing: float | None = option(
-        "Label smoothing: the share of the label that is spread over the vocabulary.",
+        "Spread this share of each label over the vocabulary.",
         minimum=0,
         below=1,
         default_text=_FITTED,
         inherited=True,
     )
     rdrop_weight: float | None = option(
-        "Weight of the R-Drop loss, such as 5: it makes two forward passes agree.",
+        "Add the R-Drop loss with this weight, such as 5.",
         minimum=0,
         default_text="0, or init's",
         inherited=True,
     )
     guided_alignment: bool | None = option(
-        "Teach one attention head to align words, by alignments that are learned from the corpus.",
-        default_text="no head is taught",
-        defines_run=True,
+        "Teach one attention head to align words.", default_text="no", defines_run=True
     )
     terms: float | None = option(
-        "Teach the model to use a glossary's terms: the share of sources, such as 0.3, in which "
-        "some words carry the target's words for them.",
+        "Teach the model to follow glossaries, by terms in this share of the sources, such as 0.3.",
         minimum=0,
         maximum=1,
         default_text="none",
         defines_run=True,
     )
     warmup_steps: int | None = option(
-        "Updates over which the learning rate rises to its peak.",
+        "Raise the learning rate over this many updates.",
         minimum=1,
         default_text=_FITTED,
         inherited=True,
     )
     learning_rate: float | None = option(
-        "The peak learning rate.",
+        "Raise the learning rate to this peak.",
         above=0,
         default_text="fitted to the corpus; with a preset (d_model * warmup_steps) ** -0.5, "
         "or init's",
@@ -184,20 +166,19 @@ class TrainingOptions(LanguageOptions):
         inherited=True,
     )
     dtype: str | None = option(
-        "Dtype of the computation; weights are kept in float32.",
+        "Compute in this dtype; weights stay float32.",
         choices=("float32", "mixed_bfloat16", "mixed_float16"),
-        default_text="float32; mixed_bfloat16 if the recipe is fitted and the processor has such "
-        "products",
+        default_text="float32; mixed_bfloat16 in a fitted recipe where the processor has it",
         defines_run=True,
     )
     devices: int | None = option(
-        "Number of devices of this machine to train on.", minimum=1, default_text="all GPUs"
+        "Train on this many devices of this machine.", minimum=1, default_text="all GPUs"
     )
     checkpoint_steps: int | None = option(
-        "Steps from one checkpoint to the next.",
+        "Write a checkpoint every so many steps.",
         minimum=1,
-        default_text="a fortieth of the run, 1000 at most, if its rate falls to 0 or its weights "
-        "are averaged; else 500",
+        default_text="500; if the rate falls to 0 or weights are averaged, a fortieth of the run, "
+        "1000 at most",
     )
     bleu_freq: int | None = option(
         "Measure BLEU and chrF on the validation split every so many epochs; 0 for never.",
@@ -205,24 +186,18 @@ class TrainingOptions(LanguageOptions):
         default_text="fitted to the corpus; 0 with a preset",
     )
     weights: str | None = option(
-        "The weights that model.keras takes: best (those with the best BLEU on the validation "
-        "split, or with the lowest loss if BLEU is not measured), average (the mean of the last "
-        "five checkpoints) or last.",
+        "Keep the weights of best BLEU or loss, the average of five checkpoints, or the last.",
         choices=("best", "average", "last"),
-        default_text="best if the recipe is fitted and measures BLEU, else average; last with a "
-        "preset, init or another architecture, unless minutes are given",
+        default_text="best if a fitted recipe measures BLEU, else average; last with a preset, "
+        "init or another architecture",
         defines_run=True,
     )
-    early_stopping_patience: int | None = option(
+    stop_after: int | None = option(
         "Stop after this many measurements without improvement.",
         minimum=1,
         default_text="fitted to the corpus; never with a preset",
     )
-    tensorboard: bool = option(
-        "Also write the values of log.csv for TensorBoard, into tensorboard/; to view them, "
-        "pip install tensorboard.",
-        False,
-    )
+    tensorboard: bool = option("Write the values of log.csv for TensorBoard, too.", False)
 
     def completed(self, *defaults: Mapping[str, Any]) -> "TrainingOptions":
         """These options, with each that is None taken from the first defaults that have it.

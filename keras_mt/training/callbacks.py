@@ -89,7 +89,7 @@ class KeepBest(keras.callbacks.Callback):
     ):
         super().__init__()
         self._worker, self._monitor = worker, monitor
-        self._patience = options.early_stopping_patience
+        self._patience = options.stop_after
         self._writes = options.weights == "best" and worker.is_chief
         self._sign = -1 if monitor == "val_loss" else 1
         self._values = [float(row[monitor]) for row in log if row.get(monitor)]

@@ -123,7 +123,7 @@ class Checkpoints(keras.callbacks.Callback):
         return FloatingPointError(
             f"{what} at step {self.step}; the last good checkpoint: {last}. Train into another "
             "folder with a lower learning rate, a longer warm-up or clipped gradients. To begin "
-            "from a checkpoint: `keras-mt average RUN_DIR NEW_DIR --last 1`, then `--init NEW_DIR`."
+            "from a checkpoint: `keras-mt average RUN OUTPUT --last 1`, then `--init OUTPUT`."
         )
 
 

@@ -243,7 +243,7 @@ def validation_batches(
         validation = Batches([*corpora.validation.values()], tokenizer, *limits, **languages)
         worker.report(f"validation: {validation.counts}")
     needing = ["weights=best"] if options.weights == "best" else []
-    needing += [n for n in ("early_stopping_patience", "bleu_freq") if getattr(options, n)]
+    needing += [n for n in ("stop_after", "bleu_freq") if getattr(options, n)]
     if needing and not (validation and (validation.counts.batches or options.bleu_freq)):
         data = ", ".join(dict.fromkeys(data for data, *_ in config.validated.values()))
         raise InputError(

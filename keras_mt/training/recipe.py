@@ -137,7 +137,7 @@ def recommend(
         choices |= {
             "bleu_freq": (bleu_freq, "BLEU is measured some twenty times"),
             "weights": ("best", "by BLEU: translations improve when the loss no longer does"),
-            "early_stopping_patience": (
+            "stop_after": (
                 6,
                 "training ends after as many BLEUs without a better one",
             ),

@@ -111,7 +111,7 @@ def test_what_python_takes_for_a_line_break_shifts_no_entry(break_, newline):
 
 
 def test_overwritten_where_that_is_asked_for():
-    written, _ = through("po", GERMAN + ENTRIES, upper, overwrite=True)
+    written, _ = through("po", GERMAN + ENTRIES, upper, retranslate=True)
     found = {e.msgid: e for e in polib.pofile(written.decode())}
     assert (found["Open\n"].msgstr, found["Close"].msgstr) == ("OPEN\n", "CLOSE")
     assert found["Close"].fuzzy  # Nobody has checked it.
@@ -205,8 +205,8 @@ def _real_catalogues():
 @pytest.mark.parametrize("path", _real_catalogues())
 def test_real_catalogues_are_translated_anew(tmp_path, path):
     data = path.read_bytes()
-    assert through("po", data, lambda unit: None, overwrite=True)[0]
-    written, refusals = through("po", data, upper, overwrite=True)
+    assert through("po", data, lambda unit: None, retranslate=True)[0]
+    written, refusals = through("po", data, upper, retranslate=True)
     kept = [e[:5] + e[6:] for e in entries(data)]
     assert [e[:5] + e[6:] for e in entries(written)] == kept and not refusals
     assert polib.pofile(written.decode()).percent_translated() == 100

@@ -65,7 +65,7 @@ def test_targets_that_are_empty_get_the_source_s_elements():
 
 def test_nothing_new_leaves_the_file_to_the_byte_and_filled_ones_are_kept():
     assert through("xliff", FILE.encode(), lambda unit: None)[0] == FILE.encode()
-    written, _ = through("xliff", FILE.encode(), upper, overwrite=True)
+    written, _ = through("xliff", FILE.encode(), upper, retranslate=True)
     assert '<target state="translated">FILLED</target>' in written.decode()
 
 

@@ -130,15 +130,15 @@ def test_a_bare_run_keeps_what_was_recommended_and_what_is_given_wins(corpus, tm
     assert len(Translator.load(run, max_length=3)(["Olá!", "Oi."])) == 2
 
 
-BY_BLEU = {"weights": "best", "early_stopping_patience": 6}
-AVERAGED = {"weights": "average", "bleu_freq": 0, "early_stopping_patience": None}
+BY_BLEU = {"weights": "best", "stop_after": 6}
+AVERAGED = {"weights": "average", "bleu_freq": 0, "stop_after": None}
 
 
 @pytest.mark.parametrize(
     ("given", "others"),
     [
         ({"bleu_freq": 5}, {**BY_BLEU, "epochs": 40}),
-        ({"early_stopping_patience": 3}, {**BY_BLEU, "bleu_freq": 2}),
+        ({"stop_after": 3}, {**BY_BLEU, "bleu_freq": 2}),
         ({"weights": "best"}, {**BY_BLEU, "bleu_freq": 2}),
         ({"weights": "last"}, {**BY_BLEU, "bleu_freq": 2}),
         ({"weights": "average"}, {**BY_BLEU, "bleu_freq": 2}),
@@ -190,7 +190,7 @@ def test_a_bare_run_ends_when_its_bleu_no_longer_rises(corpus, tmp_path, monkeyp
     given = {**SMALL, "bleu_freq": 1, "batch_tokens": 20_000}  # An epoch is a step.
     train(corpus, "pt", "en", run, report=messages.append, **given)
     scores = [row["val_bleu"] for row in log_rows(run) if row["val_bleu"]]
-    # The first, and as many as early_stopping_patience without a better one; of 40 epochs.
+    # The first, and as many as stop_after without a better one; of 40 epochs.
     assert len(scores) == 7 and len({*scores}) == 1
     assert any("val_bleu" in message for message in messages)
 

@@ -252,7 +252,7 @@ def test_early_stopping_keeps_the_best_and_holds_when_called_again(eager, brief_
     # The rate is far too high, so that it is soon no better.
     options = {
         **SMALL, "epochs": 12, "learning_rate": 0.2, "warmup_steps": 2, "batch_tokens": 2048,
-        "weights": "best", "early_stopping_patience": 2,
+        "weights": "best", "stop_after": 2,
     }  # fmt: skip
     messages = []
     train(brief_corpus, "pt", "en", tmp_path / "run", **options, report=messages.append)
@@ -285,7 +285,7 @@ def test_a_validation_split_of_long_sentences_alone_is_not_measured(eager, corpu
     folder = shutil.copytree(corpus, tmp_path / "corpus")
     for language in ("pt", "en"):
         (folder / f"{language}.validation.txt").write_text("palavra " * 80 + "\n")
-    for options in ({"weights": "best"}, {"early_stopping_patience": 1}):
+    for options in ({"weights": "best"}, {"stop_after": 1}):
         with pytest.raises(
             ValueError, match="no validation split with pairs of at most max_length=64 tokens"
         ):
