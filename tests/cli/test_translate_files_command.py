@@ -129,7 +129,6 @@ def test_what_was_begun_with_other_options_is_refused(eager, run_dir, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "status", "message"),
     [
-        (["README.md", "docs/index.md", "--n-best", "2"], 2, "No such option: --n-best"),
         (["pyproject.toml"], 1, "pyproject.toml has no suffix of a known format: lines (.txt)"),
         (["README.md", "README.md", "--format", "lines"], 1, "README.md have one name"),
         (["/dev/null", "--format", "lines"], 1, "/dev/null is a pipe or the like"),
