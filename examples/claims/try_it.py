@@ -1,51 +1,42 @@
 """Tries the claims of the lectures, and writes what was seen into docs/lectures/claims.md.
 
-usage: python examples/claims/try_it.py [CLAIM ...] [--seeds N]
+usage: python examples/claims/try_it.py [CLAIM ...]
 
 Without CLAIM it is all of them. Those that need training train small models on the phrasebook,
 three seeds for each row, on one core; what is in results/ is not trained again. `beams` needs the
 environment variable KERAS_MT_DATA, the folder that multi30k_en_de is in.
 """
 
-import argparse
-import contextlib
 import functools
-import math
 import os
-import random
 import statistics
 import sys
 import time
 from pathlib import Path
-from unittest import mock
 
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 os.environ.setdefault("TF_NUM_INTRAOP_THREADS", "1")
 os.environ.setdefault("TF_NUM_INTEROP_THREADS", "1")
+sys.path.append(str(Path(__file__).parents[1]))
 
 import keras
-import sacrebleu
+import rows
+import timed
+from parts import Parts
 
 from keras_mt import Tokenizer, Translator
 from keras_mt.data import Batches, load_corpus, phrasebook
-from keras_mt.layers import attention, blocks
 from keras_mt.models import Recurrent, Transformer
 from keras_mt.training import compile_for_translation
 
-sys.path.append(str(Path(__file__).parents[1]))
-
-import timed
-from result_lines import add, circumstances, put, read, table
-
 TRAINED = Path(__file__).parent / "results" / "trained.jsonl"
 PAGE = Path(__file__).parents[2] / "docs/lectures/claims.md"
-VOCAB_SIZE, BATCH_TOKENS, STEPS = 1000, 1024, 400
+SEEDS, VOCAB_SIZE, BATCH_TOKENS, STEPS = (1, 2, 3), 1000, 1024, 400
+MODELS = {"transformer": Transformer, "recurrent": Recurrent, "parts": Parts}
 
 # What a row changes is in place of this; the Transformer is the lectures', post-norm.
 RECIPE = {
     "architecture": "transformer",
     "model": {},
-    "without": None,
     "label_smoothing": 0.1,
     "learning_rate": 0.004,
     "warmup_steps": 100,  # 0: a constant rate.
@@ -70,10 +61,10 @@ ROWS = {
     "GRU, dot": {**GRU, "model": {"attention": "dot"}},
     "GRU, bilinear": {**GRU, "model": {"attention": "bilinear"}},
     "GRU, additive": {**GRU, "model": {"attention": "additive"}},
-    "no residual": {"without": "residual"},
-    "no norm": {"without": "norm"},
-    "no 1/sqrt(d_k)": {"without": "scaling"},
-    "GRU encoder, Transformer decoder": {"architecture": "recurrent_encoder"},
+    "no residual": {"architecture": "parts", "model": {"residual": False}},
+    "no norm": {"architecture": "parts", "model": {"norm": False}},
+    "no 1/sqrt(d_k)": {"model": {"scale_attention": False}},
+    "GRU encoder, Transformer decoder": {"architecture": "parts", "model": {"gru_encoder": True}},
     "Transformer encoder, SSRU decoder": {"model": {"decoder_sublayers": "rcf" * 2}},
 }
 # The rows of each claim, by the names that its table gives them.
@@ -114,120 +105,65 @@ CLAIMS = {
 
 
 def main():
-    claims = [*CLAIMS, "beams", "lengths"]
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("claims", nargs="*", metavar="CLAIM", help=", ".join(claims))
-    parser.add_argument("--seeds", type=int, default=3)
-    arguments = parser.parse_args()
-    if unknown := set(arguments.claims) - set(claims):
-        parser.error(f"there is no {', '.join(unknown)}; there are {', '.join(claims)}")
-    for claim in arguments.claims or claims:
+    claims = [*CLAIMS, *timed.CLAIMS]
+    names = [name for row in ROWS for name in seeds_of(row)]
+    for claim in rows.parser(__doc__, claims).parse_args().names or claims:
         if claim in CLAIMS:
-            train_rows(claim, arguments.seeds)
+            chosen = [name for row in CLAIMS[claim].values() for name in seeds_of(row)]
+            rows.measured(TRAINED, names, measured, chosen)
         else:
-            timed.MEASURES[claim]()
-        text = tables()[claim]
-        print(f"\n{claim}\n\n{text}", flush=True)
-        put(PAGE, claim, text)
+            timed.measure(claim)
+        rows.put(PAGE, claim, tables()[claim])
+
+
+def seeds_of(row):
+    return [f"{row}, seed {seed}" for seed in SEEDS]
 
 
 def tables():
     """The tables of the claims that were measured, by name."""
-    lines = read(TRAINED)
+    lines = rows.read(TRAINED)
     found = {claim: claim_table(claim, lines) for claim in CLAIMS}
     return {claim: text for claim, text in found.items() if text} | timed.tables()
 
 
-def train_rows(claim, seeds):
-    """Trains the rows of a claim that are not in results/ yet."""
-    names = [f"{row}, seed {seed}" for row in ROWS for seed in range(1, seeds + 1)]
-    for row in CLAIMS[claim].values():
-        options, lines = options_of(row), read(TRAINED)
-        missing = [
-            seed
-            for seed in range(1, seeds + 1)
-            if lines.get(f"{row}, seed {seed}", {}).get("options") != options
-        ]
-        for seed, measured in measure(options, missing) if missing else ():
-            name = f"{row}, seed {seed}"
-            print(f"{name}: BLEU {measured['bleu']}", flush=True)
-            add(TRAINED, {"row": name, "options": options, **measured, **circumstances()}, names)
-
-
 def claim_table(claim, lines):
-    """The mean and the range over the seeds, for each row of a claim; "" before two are trained."""
-    rows = []
+    """The mean and the range over the seeds, for each row of a claim; "" before all are trained."""
+    cells = []
     for label, row in CLAIMS[claim].items():
-        found = [line for name, line in lines.items() if name.rpartition(", seed ")[0] == row]
-        if found:
-            bleu = [line["bleu"] for line in found]
-            rows.append([
-                label,
-                f"{statistics.mean(bleu):.1f}",
-                f"{min(bleu):.1f} to {max(bleu):.1f}",
-                f"{len(bleu)}",
-                f"{found[0]['parameters']:,}",
-            ])  # fmt: skip
-    if len(rows) < 2:
-        return ""
-    return table(["", "BLEU", "from, to", "seeds", "parameters"], rows)
+        if not all(name in lines for name in seeds_of(row)):
+            return ""
+        bleu = [lines[name]["bleu"] for name in seeds_of(row)]
+        parameters = lines[seeds_of(row)[0]]["parameters"]
+        mean, least, most = statistics.mean(bleu), min(bleu), max(bleu)
+        spread = f"{least:.1f} to {most:.1f}"
+        cells.append([label, f"{mean:.1f}", spread, f"{len(bleu)}", f"{parameters:,}"])
+    return rows.table(["", "BLEU", "from, to", "seeds", "parameters"], cells)
 
 
-def options_of(row):
-    """All that defines the training of a row."""
-    options = {**RECIPE, **ROWS[row], "steps": STEPS, "batch_tokens": BATCH_TOKENS}
-    sizes = {"num_layers": 2, "d_model": 128, "dropout": 0.0}
-    if options["architecture"] != "recurrent":
-        sizes |= {"num_heads": 4, "d_ff": 256}
-    return {**options, "model": {**sizes, **options["model"]}}
-
-
-def measure(options, seeds):
-    """Trains a model from each seed, and measures BLEU on the test sentences; yields both."""
-    keras.backend.clear_session()
-    sources, references = zip(*phrasebook.pairs("test"), strict=True)
-    with WITHOUT[options["without"]]():
-        model = new_model(options)
-        warmup_steps, clip_norm = options["warmup_steps"] or 1, options["clip_norm"]
-        compile_for_translation(
-            model, options["label_smoothing"], warmup_steps, schedule(options), clip_norm
-        )
-        model.compile(optimizer=model.optimizer, loss=model.loss)  # Metrics take time.
-        translator = Translator(model, tokenizer(), beam_size=1)
-        for seed in seeds:
-            start = time.process_time()
-            random.seed(seed)  # Keras draws its own from it.
-            model.set_weights(new_model(options).get_weights())  # The traced graphs are kept.
-            for variable in model.optimizer.variables:
-                variable.assign(keras.ops.zeros_like(variable))
-            data, steps = batches(seed).stream(), options["steps"]
-            log = model.fit(data, steps_per_epoch=steps, shuffle=False, verbose=0)
-            trained = time.process_time()
-            found = translator.hypotheses(sources)
-            translations = [hypotheses[0].text if hypotheses else "" for hypotheses in found]
-            yield (
-                seed,
-                {
-                    "bleu": round(sacrebleu.corpus_bleu(translations, [references]).score, 2),
-                    "loss": round(log.history["loss"][-1], 3),  # The mean of all steps.
-                    "parameters": model.count_params(),
-                    "processor_seconds": round(trained - start, 1),
-                },
-            )
-
-
-def new_model(options):
-    return MODELS[options["architecture"]](tokenizer().vocab_size, **options["model"])
-
-
-def schedule(options):
-    """The learning rate: that of the paper's schedule at its peak, or a constant one."""
-    rate = options["learning_rate"]
-    if options["warmup_steps"]:
-        return rate
-    return keras.optimizers.schedules.ExponentialDecay(rate, decay_steps=1, decay_rate=1.0)
+def measured(name):
+    """Trains a model from a seed, and measures BLEU on the test sentences."""
+    row, _, seed = name.rpartition(", seed ")
+    recipe = {**RECIPE, **ROWS[row]}
+    keras.utils.clear_session()
+    keras.utils.set_random_seed(int(seed))
+    model = new_model(tokenizer().vocab_size, **recipe)
+    compile_for_translation(
+        model, recipe["label_smoothing"], recipe["warmup_steps"] or 1, schedule(**recipe),
+        recipe["clip_norm"],
+    )  # fmt: skip
+    pairs = load_corpus("phrasebook", *phrasebook.LANGUAGES, "train")
+    data = Batches(pairs, tokenizer(), BATCH_TOKENS, seed=int(seed)).stream()
+    start = time.process_time()
+    log = model.fit(data, steps_per_epoch=STEPS, verbose=0)
+    seconds = time.process_time() - start
+    translator = Translator(model, tokenizer(), beam_size=1)
+    return {
+        "bleu": rows.scores(translator, phrasebook.pairs("test"))["bleu"],
+        "loss": round(log.history["loss"][-1], 3),  # The mean of all steps.
+        "parameters": model.count_params(),
+        "processor_seconds": round(seconds, 1),
+    }
 
 
 @functools.cache
@@ -236,84 +172,20 @@ def tokenizer():
     return Tokenizer.train(texts, VOCAB_SIZE)
 
 
-@functools.cache
-def batches(seed):
-    pairs = load_corpus("phrasebook", *phrasebook.LANGUAGES, "train")
-    return Batches(pairs, tokenizer(), BATCH_TOKENS, seed=seed)
+def new_model(vocab_size, architecture, model, **_):
+    sizes = {"num_layers": 2, "d_model": 128}
+    if architecture != "parts":  # Which have no dropout.
+        sizes["dropout"] = 0.0
+    if architecture != "recurrent":
+        sizes |= {"num_heads": 4, "d_ff": 256}
+    return MODELS[architecture](vocab_size, **{**sizes, **model})
 
 
-class RecurrentEncoder(Transformer):
-    """A Transformer whose encoder has bidirectional GRUs, each with its residual and norm."""
-
-    def __init__(self, vocab_size, num_layers, d_model, **options):
-        def layer(side, i, **_):
-            if side == "decoder":
-                return None
-            gru = keras.layers.GRU(d_model // 2, return_sequences=True)
-            return keras.layers.Bidirectional(gru, name=f"encoder_{i}_gru")
-
-        super().__init__(
-            vocab_size,
-            num_layers,
-            d_model,
-            encoder_sublayers="f" * num_layers,
-            _feed_forward=layer,
-            **options,
-        )
-
-
-MODELS = {
-    "transformer": Transformer,
-    "recurrent": Recurrent,
-    "recurrent_encoder": RecurrentEncoder,
-}
-
-
-# What a block computes when a part of it is left out.
-
-
-@contextlib.contextmanager
-def without_residual():
-    def run(block, hidden, sublayers, mask=None, training=None):
-        for letter in block.sublayers:
-            name = blocks._SUBLAYERS[letter]
-            if name == "feed_forward":
-                x = block.feed_forward(hidden, training=training)
-            else:
-                x, _ = sublayers[name](hidden)
-            hidden = getattr(block, f"{name}_norm")(block.dropout_layer(x, training=training))
-        return hidden, {}
-
-    with mock.patch.object(blocks._Block, "_run", run):
-        yield
-
-
-@contextlib.contextmanager
-def without_norm():
-    def identity(kind, dtype, name, epsilon):
-        return keras.layers.Identity(name=name, dtype=dtype)
-
-    with mock.patch.object(blocks, "norm_layer", identity):
-        yield
-
-
-@contextlib.contextmanager
-def without_scaling():
-    scaled = attention.scaled_dot_product_attention
-
-    def unscaled(query, *others):
-        return scaled(query * math.sqrt(query.shape[-1]), *others)
-
-    with mock.patch.object(attention, "scaled_dot_product_attention", unscaled):
-        yield
-
-
-WITHOUT = {
-    None: contextlib.nullcontext,
-    "residual": without_residual,
-    "norm": without_norm,
-    "scaling": without_scaling,
-}
+def schedule(learning_rate, warmup_steps, **_):
+    """The learning rate: that of the paper's schedule at its peak, or a constant one."""
+    if warmup_steps:
+        return learning_rate
+    return keras.optimizers.schedules.ExponentialDecay(learning_rate, 1, decay_rate=1.0)
 
 
 if __name__ == "__main__":

@@ -1,34 +1,33 @@
 """Trains recipes on parts of a corpus, each for the same time, and writes the tables.
 
-usage: python examples/recipes/compare.py CORPUS [ROW ...] [--processes N] [--dtype float32]
-       [--output FOLDER]
+usage: python examples/recipes/compare.py CORPUS [ROW ...] [--dtype float32] [--output FOLDER]
 
 CORPUS is a number of pairs, the first ones of multi30k_en_de in the folder that the environment
 variable KERAS_MT_DATA names, or en_fr, for all of multi30k_en_fr, or phrasebook. The baseline is
 what `keras_mt.training.recipe.recommend` says for that corpus; each row changes some of it, and is
-trained with `minutes` on one core, so nothing else should run, but for as many processes as there
-are cores. A row that is in results/ is not trained again; an interrupted one resumes.
+trained for `MINUTES` on one core, so nothing else should run on it. A row that is in results/ is
+not trained again; an interrupted one resumes.
 """
 
-import argparse
-import csv
-import json
+import functools
 import os
-import subprocess
 import sys
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from keras_mt.files import atomic_write
-
+os.environ.update(dict.fromkeys(("TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS"), "1"))
 sys.path.append(str(Path(__file__).parents[1]))
 
-from result_lines import add, circumstances, put, read, table
+import keras
+import rows
+
+from keras_mt import Translator
+from keras_mt.files import atomic_write
+from keras_mt.run_folder import RunFolder
+from keras_mt.training import recipe, train
 
 HERE = Path(__file__).parent
 DATA = Path(os.environ.get("KERAS_MT_DATA", "."))
-# The minutes of a row.
-CORPORA = {"1000": 8, "3000": 4, "10000": 8, "29000": 12, "en_fr": 12, "phrasebook": 8}
+MINUTES = {"1000": 8, "3000": 4, "10000": 8, "29000": 12, "en_fr": 12, "phrasebook": 8}
 # What is recommended for a training that measures BLEU on its way.
 ON_THE_WAY = {"epochs", "bleu_freq", "weights", "stop_after"}
 
@@ -69,62 +68,60 @@ ROWS = {
 
 
 def main():
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("corpus", choices=CORPORA)
-    parser.add_argument("rows", nargs="*", metavar="ROW", help=", ".join(ROWS))
+    parser = rows.parser(__doc__, ROWS, corpora=MINUTES)
     parser.add_argument("--output", type=Path, default=Path("runs/recipes"))
-    parser.add_argument("--processes", type=int, default=1)
     parser.add_argument("--dtype", default="mixed_bfloat16", help="float32 where it is faster")
-    parser.add_argument("--worker", nargs=2, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
-    if arguments.worker:
-        work(arguments.corpus, arguments.dtype, *arguments.worker)
-        return
-    if unknown := set(arguments.rows) - set(ROWS):
-        parser.error(f"there is no row {', '.join(unknown)}; there are {', '.join(ROWS)}")
-    results = HERE / "results" / f"{arguments.corpus}.jsonl"
-    folder = arguments.output / arguments.corpus
-    folder.mkdir(parents=True, exist_ok=True)
-
-    def measured(row):
-        if row not in read(results):
-            command = [sys.executable, __file__, arguments.corpus, "--dtype", arguments.dtype]
-            command += ["--worker", row, str(folder)]
-            threads = dict.fromkeys(("TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS"), "1")
-            environment = {**os.environ, **threads, "OMP_NUM_THREADS": "1"}
-            with open(folder / f"{row}.log", "a", encoding="utf-8") as log:
-                done = subprocess.run(
-                    command,
-                    check=False,
-                    env=environment,
-                    stdout=subprocess.PIPE,
-                    stderr=log,
-                    text=True,
-                )
-            if done.returncode:
-                print(f"{row} failed: see {folder / row}.log", file=sys.stderr)
-                return
-            line = json.loads(done.stdout.splitlines()[-1])
-            add(results, line, ROWS)
-            print(json.dumps(line), flush=True)
-
-    with ThreadPoolExecutor(arguments.processes) as pool:
-        list(pool.map(measured, arguments.rows or ROWS))
-    put(HERE / "README.md", arguments.corpus, table_of(read(results)))
+    corpus, folder = arguments.corpus, arguments.output / arguments.corpus
+    measure = functools.partial(measured, corpus, arguments.dtype, folder)
+    results = HERE / "results" / f"{corpus}.jsonl"
+    rows.put(
+        HERE / "README.md", corpus, table(rows.measured(results, ROWS, measure, arguments.names))
+    )
 
 
-def table_of(rows):
-    """The table in Markdown."""
-    lines = [
+def table(lines):
+    columns = ["", "BLEU", "chrF", "steps", "epochs", "parameters"]
+    return rows.table(columns, [
         [
-            row, f"{x['bleu']:.1f}", f"{x['chrf']:.1f}", f"{x['steps']:,}", f"{x['epochs']}",
+            name, f"{x['bleu']:.1f}", f"{x['chrf']:.1f}", f"{x['steps']:,}", f"{x['epochs']}",
             f"{x['parameters']:,}",
         ]
-        for row, x in rows.items()
-    ]  # fmt: skip
-    return table(["", "BLEU", "chrF", "steps", "epochs", "parameters"], lines)
+        for name, x in lines.items()
+    ])  # fmt: skip
+
+
+def measured(corpus, dtype, folder, row):
+    """Trains a row, and measures it on the validation split."""
+    keras.backend.clear_session()
+    data, source, target = corpus_of(corpus, folder)
+    run = folder / row.replace(" ", "_")
+    pairs = rows.load_corpus(data, source, target, "train").as_numpy_iterator()
+    recommended = recipe.recommend(recipe.measure(pairs))
+    options = {n: x for n, (x, _) in recommended.items() if n not in ON_THE_WAY}
+    options = changed(options | {"dtype": dtype, "weights": "last"}, ROWS[row])
+    train(data, source, target, run, minutes=MINUTES[corpus], **options)
+    translator, log = Translator.load(run), RunFolder(run).read_log()
+    return {
+        **rows.scores(translator, rows.texts(data, source, target, "validation")),
+        "seconds": round(float(log[-1]["seconds"])),
+        "steps": int(log[-1]["step"]),
+        "epochs": int([x for x in log if x["epoch"]][-1]["epoch"]),
+        "val_loss": float([x for x in log if x["val_loss"]][-1]["val_loss"]),
+        "parameters": translator.models[0].count_params(),
+        "dtype": options["dtype"],
+    }
+
+
+def changed(options, changes):
+    """Options with a row's changes, also in what they hold."""
+    options = dict(options)
+    for name, value in changes.items():
+        if isinstance(value, Factor):
+            options[name] = type(options[name])(value * options[name])
+        else:
+            options[name] = changed(options[name], value) if name == "model" else value
+    return options
 
 
 def corpus_of(name, folder):
@@ -134,7 +131,6 @@ def corpus_of(name, folder):
     if name == "en_fr":
         return DATA / "multi30k_en_fr", "en", "fr"
     part = folder / "corpus"
-    part.mkdir(exist_ok=True)
     for language in ("en", "de"):
         for split, count in (("train", int(name)), ("validation", None)):
             lines = (DATA / "multi30k_en_de" / f"{language}.{split}.txt").read_bytes()
@@ -142,62 +138,6 @@ def corpus_of(name, folder):
             with atomic_write(part / f"{language}.{split}.txt") as temporary:
                 temporary.write_bytes(b"".join(lines))
     return part, "en", "de"
-
-
-def work(name, dtype, row, folder):
-    """Trains a row and prints its line."""
-    import sacrebleu
-
-    from keras_mt import Translator
-    from keras_mt.data import load_corpus
-    from keras_mt.training import train
-    from keras_mt.training.recipe import measure, recommend
-
-    folder = Path(folder)
-    data, source, target = corpus_of(name, folder)
-    run = folder / row.replace(" ", "_")
-    pairs = load_corpus(data, source, target, "train").as_numpy_iterator()
-    recommended = recommend(measure(pairs))
-    options = {n: x for n, (x, _) in recommended.items() if n not in ON_THE_WAY}
-    options = changed(options | {"dtype": dtype, "weights": "last"}, ROWS[row])
-    train(
-        data,
-        source,
-        target,
-        output=run,
-        minutes=CORPORA[name],
-        report=lambda message: print(message, file=sys.stderr),
-        **options,
-    )
-    translator = Translator.load(run)
-    pairs = load_corpus(data, source, target, "validation").as_numpy_iterator()
-    sources, references = zip(*((s.decode(), t.decode()) for s, t in pairs), strict=True)
-    found = [x[0].text if x else "" for x in translator.hypotheses(sources)]
-    with open(run / "log.csv", encoding="utf-8", newline="") as file:
-        log = list(csv.DictReader(file))
-    line = {
-        "row": row,
-        "bleu": round(sacrebleu.corpus_bleu(found, [references]).score, 2),
-        "chrf": round(sacrebleu.corpus_chrf(found, [references]).score, 2),
-        "seconds": round(float(log[-1]["seconds"])),
-        "steps": int(log[-1]["step"]),
-        "epochs": int([x for x in log if x["epoch"]][-1]["epoch"]),
-        "val_loss": float([x for x in log if x["val_loss"]][-1]["val_loss"]),
-        "parameters": translator.models[0].count_params(),
-        "dtype": options["dtype"],
-        **circumstances(),
-    }
-    print(json.dumps(line))
-
-
-def changed(options, changes):
-    """Options with a row's changes, also in what they hold."""
-    options = dict(options)
-    for name, value in changes.items():
-        if isinstance(value, Factor):
-            value = type(options[name])(value * options[name])  # noqa: PLW2901
-        options[name] = changed(options[name], value) if name == "model" else value
-    return options
 
 
 if __name__ == "__main__":

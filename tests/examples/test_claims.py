@@ -4,14 +4,13 @@ import importlib
 import inspect
 import re
 
-import keras
 import numpy as np
 import pytest
+import rows
 from conftest import ROOT
-from result_lines import add, put, read
+from rows import read
 
-from keras_mt.layers import EncoderBlock, MultiHeadAttention
-from keras_mt.models import Recurrent, Transformer
+from keras_mt.models import Transformer, ensure_built
 
 
 @pytest.fixture
@@ -21,24 +20,22 @@ def claims(monkeypatch):
 
 
 def test_every_row_is_a_model(claims):
-    assert {row for rows in claims.CLAIMS.values() for row in rows.values()} == set(claims.ROWS)
-    for row in claims.ROWS:
-        options = claims.options_of(row)
-        assert options.keys() == claims.options_of("Transformer").keys()
-        takes = Recurrent if options["architecture"] == "recurrent" else Transformer
-        assert options["model"].keys() <= inspect.signature(takes).parameters.keys()
-        assert options["without"] in claims.WITHOUT and options["architecture"] in claims.MODELS
+    assert {row for each in claims.CLAIMS.values() for row in each.values()} == set(claims.ROWS)
+    for changes in claims.ROWS.values():
+        recipe = {**claims.RECIPE, **changes}
+        assert recipe.keys() == claims.RECIPE.keys()
+        takes = inspect.signature(claims.MODELS[recipe["architecture"]]).parameters
+        assert recipe["model"].keys() <= takes.keys()
 
 
 @pytest.mark.parametrize(
-    "row", ["GRU encoder, Transformer decoder", "Transformer encoder, SSRU decoder"]
+    "row", ["no norm", "GRU encoder, Transformer decoder", "Transformer encoder, SSRU decoder"]
 )
-def test_mixed_models(claims, row):
-    options = claims.options_of(row)
-    sizes = {**options["model"], "d_model": 16, "d_ff": 16, "num_layers": 1}
-    model = claims.MODELS[options["architecture"]](40, **sizes)
-    recurrent = [layer for layer in model._flatten_layers() if "GRU" in type(layer).__name__]
-    assert bool(recurrent) == row.startswith("GRU")
+def test_models_decode_as_they_are_trained(claims, row):
+    recipe = {**claims.RECIPE, **claims.ROWS[row]}
+    model = ensure_built(claims.new_model(1000, **recipe))
+    line = read(claims.TRAINED)[claims.seeds_of(row)[0]]
+    assert model.count_params() == line["parameters"]  # As when it was measured.
     tokens = np.array([[5, 9, 3, 0]]), np.array([[2, 7, 9, 8]])
     logits = model(dict(zip(("source", "target"), tokens, strict=True)))
     cache = model.start_decoding(tokens[0])
@@ -48,57 +45,65 @@ def test_mixed_models(claims, row):
         np.testing.assert_allclose(found[:, 0], logits[:, position], atol=1e-4)
 
 
-def test_a_block_without_a_part(claims):
-    x = keras.random.normal((2, 5, 8), seed=1)
-    with claims.without_residual():
-        block = EncoderBlock(num_heads=2, d_ff=16)
-        block(x)
-        for weight in block.feed_forward.weights:
-            weight.assign(keras.ops.zeros(weight.shape))
-        assert not keras.ops.convert_to_numpy(block(x)).any()
-    assert keras.ops.convert_to_numpy(block(x)).any()
-    with claims.without_norm():
-        block = EncoderBlock(num_heads=2, d_ff=16)
-        block(x)
-        assert len(block.weights) == len(block.self_attention.weights) + 4
-    attention = MultiHeadAttention(num_heads=2)
-    attention(x, x)
-    with claims.without_scaling():
-        unscaled = keras.ops.convert_to_numpy(attention(x, x))
-    for weight in attention.query_dense.weights:
-        weight.assign(weight * np.sqrt(4))  # Each head is 4 wide.
-    np.testing.assert_allclose(unscaled, attention(x, x), atol=1e-5)
+def test_all_parts_make_the_transformer(claims):
+    sizes = {"num_layers": 2, "d_model": 16, "num_heads": 2, "d_ff": 32}
+    whole, parts = Transformer(40, **sizes), claims.Parts(40, **sizes)
+    inputs = {"source": np.array([[5, 9, 3, 0]]), "target": np.array([[2, 7, 9, 8]])}
+    parts(inputs)
+    blocks = [*whole.encoder_stack.blocks, *whole.decoder_stack.blocks]
+    names = ("self_attention", "cross_attention", "feed_forward")
+    pairs = [(each, n) for each in blocks for n in names if getattr(each, n, None) is not None]
+    layers, norms = parts.encoder + parts.decoder, parts.encoder_norms + parts.decoder_norms
+    parts.embedding.set_weights(whole.source_embedding.get_weights())
+    for (block, name), layer, norm in zip(pairs, layers, norms, strict=True):
+        layer.set_weights(getattr(block, name).get_weights())
+        norm.set_weights(getattr(block, f"{name}_norm").get_weights())
+    np.testing.assert_allclose(parts(inputs), whole(inputs), atol=1e-5)
 
 
-def test_a_table_has_the_mean_and_the_range(claims):
+def test_a_table_has_the_mean_and_the_range(claims, monkeypatch):
+    scores = {"1 head": [10, 12, 14.5], "Transformer": [20.25, 20.25, 20.25]}
     lines = {
         f"{row}, seed {seed}": {"bleu": bleu, "parameters": 1000}
-        for row, scores in {"1 head": [10, 12, 14.5], "Transformer": [20.25]}.items()
-        for seed, bleu in enumerate(scores, 1)
+        for row, found in scores.items()
+        for seed, bleu in enumerate(found, 1)
     }
-    claims.CLAIMS["some"] = {"1": "1 head", "4": "Transformer"}
+    monkeypatch.setitem(claims.CLAIMS, "some", {"1": "1 head", "4": "Transformer"})
     *_, one, four = claims.claim_table("some", lines).splitlines()
-    del claims.CLAIMS["some"]
     assert one == "| 1 | 12.2 | 10.0 to 14.5 | 3 | 1,000 |"
-    assert four.startswith("| 4 | 20.2 | 20.2 to 20.2 | 1 ")
+    assert four.startswith("| 4 | 20.2 | 20.2 to 20.2 | 3 ")
+    del lines["1 head, seed 2"]
+    assert claims.claim_table("some", lines) == ""
 
 
 def test_the_page_says_what_was_measured(claims):
     page = claims.PAGE.read_text(encoding="utf-8")
     found = re.findall(r"<!-- (?!end)(\w+) -->\n\n(.*?)\n<!-- end -->", page, re.DOTALL)
     assert dict(found) == claims.tables()
-    for name, line in read(claims.TRAINED).items():
-        assert line["options"] == claims.options_of(name.rpartition(", seed ")[0])
 
 
-def test_lines_are_kept_in_their_order_and_a_table_in_its_place(tmp_path):
-    path, page = tmp_path / "rows.jsonl", tmp_path / "page.md"
-    assert read(path) == {}
-    for row, value in (("b", 1), ("a", 2), ("b", 3)):
-        add(path, {"row": row, "value": value}, ["a", "b"])
-    assert list(read(path).values()) == [{"row": "a", "value": 2}, {"row": "b", "value": 3}]
+def test_rows_are_measured_once(tmp_path):
+    path, calls = tmp_path / "rows.jsonl", []
+
+    def measure(name):
+        calls.append(name)
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        return {"value": len(calls)}
+
+    with pytest.raises(KeyboardInterrupt):
+        rows.measured(path, ["a", "b", "c"], measure, ["c", "b"])
+    for chosen in (["b", "c"], []):
+        lines = rows.measured(path, ["a", "b", "c"], measure, chosen)
+    assert calls == ["c", "b", "b", "a"]
+    values = [(name, line["value"]) for name, line in lines.items()]
+    assert values == [("a", 4), ("b", 3), ("c", 1)] and lines == read(path)
+
+
+def test_a_table_is_put_in_its_place(tmp_path):
+    page = tmp_path / "page.md"
     page.write_text("one\n<!-- x -->\nold\n<!-- end -->\n<!-- y -->\nkept\n<!-- end -->\n")
     for _ in range(2):
-        put(page, "x", "| new |\n")
+        rows.put(page, "x", "| new |\n")
     kept = "<!-- y -->\nkept\n<!-- end -->\n"
     assert page.read_text() == f"one\n<!-- x -->\n\n| new |\n\n<!-- end -->\n{kept}"
