@@ -26,7 +26,7 @@ def correlations(a, b):
 
 
 def lines_of(folder, name):
-    return Path(folder, name).read_text(encoding="utf-8").split("\n")
+    return Path(folder, name).read_text(encoding="utf-8").removesuffix("\n").split("\n")
 
 
 def measured(report, translations, references):
@@ -36,6 +36,11 @@ def measured(report, translations, references):
     found = []
     for name in sorted({row["file"] for row in texts}):
         new, old = lines_of(translations, name), lines_of(references, name)
+        if len(new) != len(old):
+            sys.exit(
+                f"{Path(translations, name)} has {len(new):,} lines, and {Path(references, name)} "
+                f"{len(old):,}: give a reference for each line."
+            )
         own = {int(row["where"].split()[1]): row for row in texts if row["file"] == name}
         for number, row in sorted(own.items()):
             worst = row["worst_token"][1] if row["worst_token"] else 0.0

@@ -18,7 +18,6 @@ from keras_mt.cli.options import (
     search_options,
 )
 from keras_mt.cli.output import confidence_fields, progress_bar
-from keras_mt.files import check_new
 
 
 @click.command(cls=Command, interrupted="interrupted: give the same command again to go on.")
@@ -78,8 +77,6 @@ def translate_files(
     from keras_mt.documents import translate_files as translate
     from keras_mt.documents.resumable import formats_of
 
-    if report:
-        check_new(report)
     formats_of(files, output, format)  # What it refuses need not wait for the model.
     start = time.monotonic()
     with progress_bar() as progress:

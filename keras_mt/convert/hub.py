@@ -16,7 +16,8 @@ _FILES = (
     "model.safetensors.index.json", "sentencepiece.bpe.model", "source.spm", "spiece.model",
     "target.spm", "target_vocab.json", "tokenizer.json", "tokenizer_config.json", "vocab.json",
 )  # fmt: skip
-_NAME = re.compile(r"(?:hf:)?(\w[\w.-]*/\w[\w.-]*)|hf:(\w[\w.-]*)")
+# No name on the hub has `--`, which stands for the slash in the names of its cache, and in ours.
+_NAME = re.compile(r"(?!.*--)(?:(?:hf:)?(\w[\w.-]*/\w[\w.-]*)|hf:(\w[\w.-]*))")
 _WEIGHTS = ("model.safetensors", "model-*.safetensors", "pytorch_model.bin")
 
 

@@ -165,8 +165,8 @@ def _choose(tokenizer, model, subsets, left_out, vocab_size):
     kept = [subset.always() - gone for subset in subsets]
     ids = [{p: id for id, p in enumerate(table)} for table in (tables[0], tables[-1])]
     rows = [
-        (own | {known[piece] for piece in special if piece in known}) - left_out
-        for own, known in zip(_special_ids(tokenizer, model), ids, strict=True)
+        own | {known[piece] for piece in special if piece in known}
+        for own, known in zip(_special_ids(tokenizer, model, left_out), ids, strict=True)
     ]
     groups = [[0], [1]]  # Sides that share their ids.
     if len(tables) == 1 or model.get_config().get("share_embeddings"):
@@ -198,10 +198,10 @@ def _choose(tokenizer, model, subsets, left_out, vocab_size):
     return [[*row[:place], padding, *row[place:]] for row in others], kept
 
 
-def _special_ids(tokenizer, model):
+def _special_ids(tokenizer, model, left_out):
     """The ids that no text has, of the source and of the target."""
-    languages = {id for _, id in tokenizer.language_ids}
-    tags = {id for _, id in getattr(tokenizer, "tag_ids", ())}
+    languages = {id for _, id in tokenizer.language_ids} - left_out
+    tags = {id for _, id in getattr(tokenizer, "tag_ids", ())} - left_out
     start = {tokenizer.bos_id, model.get_config().get("zero_id")} - {None}
     _, (end, *_) = tokenizer.around_source(None)
     sides = {end, *tokenizer.source_prefix, *tags}, {*start, tokenizer.eos_id, *tokenizer.forced}

@@ -3,37 +3,38 @@
 import json
 import os
 from array import array
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
 
-from keras_mt.files import atomic_write, check_new
+from keras_mt.files import atomic_write
 
 _QUANTILES = 0.05, 0.25, 0.5, 0.75, 0.95
 
 
-def write_report(path: str | os.PathLike, entries: Iterable[Mapping[str, Any]]) -> None:
+def write_report(path: str | os.PathLike, files: Mapping[str, Iterable[Mapping[str, Any]]]) -> None:
     """Writes lines of JSON: of the corpus, of each file, and of each text, the worst first.
 
-    Entries come file by file: each has a `file`, a `mean_log_prob` and `warnings`. In memory are
-    numbers alone.
+    `files` has the entries of each file's texts, with a `mean_log_prob` and `warnings`. In memory
+    are numbers alone.
     """
-    check_new(path)
-    means, places, starts, doubts = array("d"), array("q"), {}, defaultdict(Counter)
+    means, places, ends, doubts = array("d"), array("q"), [], []
     with atomic_write(path) as temporary, open(f"{temporary}.texts", "w+b") as texts:
-        for entry in entries:
-            starts.setdefault(entry["file"], len(means))
-            means.append(entry["mean_log_prob"])
-            places.append(texts.tell())
-            doubts[entry["file"]].update(entry["warnings"])
-            texts.write(_line(entry))
+        for name, entries in files.items():
+            doubts.append(Counter())
+            for entry in entries:
+                means.append(entry["mean_log_prob"])
+                places.append(texts.tell())
+                doubts[-1].update(entry["warnings"])
+                texts.write(_line({"file": name, **entry}))
+            ends.append(len(means))
         log_probs = np.array(means)
         with open(temporary, "wb") as report:
-            report.write(_line(_summary(log_probs, sum(doubts.values(), Counter()))))
-            for name, own in zip(starts, np.split(log_probs, [*starts.values()][1:]), strict=False):
-                report.write(_line({"file": name, **_summary(own, doubts[name])}))
+            report.write(_line(_summary(log_probs, sum(doubts, Counter()))))
+            for name, own, doubt in zip(files, np.split(log_probs, ends), doubts, strict=False):
+                report.write(_line({"file": name, **_summary(own, doubt)}))
             for i in np.argsort(log_probs, kind="stable"):
                 texts.seek(places[i])
                 report.write(texts.readline())

@@ -14,7 +14,14 @@ from keras_mt.documents.document import lost_marks
 from keras_mt.documents.registry import document_class, format_name
 from keras_mt.documents.sources import DocumentFile, LinesFile
 from keras_mt.errors import InputError
-from keras_mt.files import DISK_ERRORS, atomic_write, disk_errors, owned, remove_leftovers
+from keras_mt.files import (
+    DISK_ERRORS,
+    atomic_write,
+    check_new,
+    disk_errors,
+    owned,
+    remove_leftovers,
+)
 from keras_mt.options import MAX_LINE_BYTES
 from keras_mt.text.fragment import Element, Fragment
 from keras_mt.version import __version__
@@ -66,8 +73,8 @@ def translate_files(
         target_language: The code of the translations' language, which some formats name.
         retranslate: Whether entries of a document that have a translation get a new one.
         report: A file to write that tells how confident the translations are, as `write_report`
-            does. Then `translate` returns a third list, for each text a dict with `mean_log_prob`
-            and `warnings`, or None.
+            does; the same call writes it anew. Then `translate` returns a third list, for each text
+            a dict with `mean_log_prob` and `warnings`, or None.
         progress: Called with the lines that are done, and all.
 
     Returns:
@@ -96,7 +103,7 @@ def translate_files(
         raise InputError(f"part_lines must be at least 1. Received: {part_lines}")
     options = {"target_language": target_language, "retranslate": retranslate}
     settings = {"part_lines": part_lines, "max_line_bytes": max_line_bytes, **options}
-    settings["report"] = report is not None
+    settings["report"] = report and os.path.abspath(report)
     identity = json.loads(json.dumps({"keras_mt": __version__, **identity, **settings}))
     works = []
     for path, kind in formats_of(files, output, format).items():
@@ -111,11 +118,12 @@ def translate_files(
         raise InputError(f"report={report} is a name that {output} needs: give another one.")
     try:
         with owned(output / _PARTS / _LOCK, f"{output} is being translated into"):
-            for work in works:
-                work.check()
+            is_begun = any([work.check() for work in works])
+            if report is not None and not is_begun:  # Else it is that of the same command.
+                check_new(report)
             _translate(works, translate, progress)
             if report is not None:
-                write_report(report, (entry for work in works for entry in work.confidence()))
+                write_report(report, {work.path.name: work.confidence() for work in works})
             outcome = _report(works, output)
     except OSError as error:
         if error.errno not in DISK_ERRORS:
@@ -210,12 +218,12 @@ class _Work:
         self.head, self.failure = None, None
 
     def check(self):
-        """Raises InputError if the file was begun otherwise, or would be overwritten."""
+        """True if the file was begun; InputError if otherwise, or it would be overwritten."""
         before = next(_records(self._journal), None)
         if before is None:
             if self.output.exists():
                 raise InputError(f"{self.output} exists and is not overwritten: give a new folder.")
-            return
+            return False
         old, new = before.get("identity", {}), self._identity
         other = {name for name in old | new if old.get(name) != new.get(name)}
         if other - {"model"}:  # An option may be what makes the model another.
@@ -226,6 +234,7 @@ class _Work:
                 f"{' and '.join(f'`{name}`' for name in sorted(other))}: give the command that it "
                 "was begun with, or a new folder."
             )
+        return True
 
     @contextlib.contextmanager
     def _refusing(self):
@@ -296,8 +305,7 @@ class _Work:
     def confidence(self):
         """The confidence in each translation, for a report."""
         for record in _records(self._journal):
-            for entry in record.get("confidence", ()):
-                yield {"file": self.path.name, **entry}
+            yield from record.get("confidence", ())
 
     def counts(self):
         """The outcome of the file, with no text refused or warned of yet."""

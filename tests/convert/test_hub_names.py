@@ -16,6 +16,7 @@ from keras_mt.convert.hub import hub_name, local_run
         ("runs/en_de", None),  # There is a folder runs: a slip is no name.
         ("someone/model", None),
         ("hf:..", None),
+        ("hf:a--b", None),  # Its runs would be those of a/b.
         ("../model", None),
         ("a/b/c", None),
         ("/model", None),

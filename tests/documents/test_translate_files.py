@@ -216,6 +216,9 @@ def measured(texts):
     return found, reasons, [m if new else None for new, m in zip(found, measures, strict=True)]
 
 
+NO_TEXT = {"texts": 0, "mean_log_prob": None, "quantiles": {}, "warnings": {}}
+
+
 def report_of(path):
     with open(path, encoding="utf-8") as file:
         return [json.loads(line) for line in file]
@@ -227,8 +230,8 @@ def test_a_report_has_all_files_and_texts_the_worst_first_whatever_stopped_it(pl
     files = (*NAMES, "c.txt")
     outcome = run(*files, translate=measured, output="whole", report="whole.jsonl")
     assert outcome["a.txt"] == {"lines": 30, "refused": 6, "warned": 0}
-    total, *of_files = report_of("whole.jsonl")[:3]
-    rows = report_of("whole.jsonl")[3:]
+    total, *of_files, of_none = report_of("whole.jsonl")[:4]
+    rows = report_of("whole.jsonl")[4:]
     kept = [i for i in range(30) if i % 5 != 3]
     assert [row["mean_log_prob"] for row in rows] == sorted([-i for i in kept] * 2)
     assert rows[0] == {
@@ -241,6 +244,7 @@ def test_a_report_has_all_files_and_texts_the_worst_first_whatever_stopped_it(pl
         assert found["mean_log_prob"] == pytest.approx(-np.mean(kept))
     np.testing.assert_allclose([*of_files[0]["quantiles"].values()], levels, atol=1e-6)
     assert [found["file"] for found in of_files] == [*NAMES]
+    assert of_none == {"file": "c.txt", **NO_TEXT}
     for after in (0, 2, 3):
         calls = []
 
@@ -264,8 +268,23 @@ def test_a_report_has_all_files_and_texts_the_worst_first_whatever_stopped_it(pl
 def test_a_report_on_nothing(place):
     (place / "a.txt").write_text("")
     run("a.txt", translate=measured, report="report.jsonl")
-    none = {"texts": 0, "mean_log_prob": None, "quantiles": {}, "warnings": {}}
-    assert report_of("report.jsonl") == [none]
+    assert report_of("report.jsonl") == [NO_TEXT, {"file": "a.txt", **NO_TEXT}]
+
+
+def test_the_same_command_writes_its_report_anew(place):
+    two_files(place)
+    (place / "c.gz").write_bytes(b"no")
+    command = {"translate": measured, "report": "report.jsonl"}
+    assert "error" in run(*NAMES, "c.gz", **command)["c.gz"]
+    before = report_of("report.jsonl")
+    assert (before[0]["texts"], before[3]) == (48, {"file": "c.gz", **NO_TEXT})
+    with pytest.raises(InputError, match="begun with another `report`"):
+        run(*NAMES, "c.gz", **command | {"report": "a.txt"})
+    (place / "c.gz").write_bytes(gzip.compress(b"c.gz 99\n"))
+    run(*NAMES, "c.gz", **command)
+    total, a, b, c, worst, *rest = report_of("report.jsonl")
+    assert [a, b, *rest] == before[1:3] + before[4:]
+    assert total["texts"] == 49 and c["texts"] == 1 and worst["where"] == "line 1"
 
 
 def test_other_options_are_refused_by_name(place):
