@@ -6,13 +6,16 @@ import threading
 from subprocess import PIPE, Popen
 
 import pytest
+from command import keras_mt
 from conftest import ROOT, needed
 from runs import assert_same_weights
 from stand_in_hub import COMMIT, StandInHub
 
 from keras_mt import Translator
+from keras_mt.cli import worker
 from keras_mt.convert import from_huggingface, import_model
 from keras_mt.run_folder import RunFolder
+from keras_mt.serving.pool import Pool
 
 pytestmark = pytest.mark.long
 
@@ -156,6 +159,23 @@ def test_a_cache_without_a_network_is_enough(golden, commands, tmp_path, monkeyp
     status, _, stderr = ended(commands("translate", "someone/marian", "a.txt"))
     assert status == 1 and "There is no folder someone/marian" in stderr
     assert "HF_HUB_OFFLINE" in stderr and not [*tmp_path.glob("cache/*/*/someone--marian")]
+
+
+@pytest.mark.usefixtures("untrained", "bare_end", "eager")
+def test_training_and_servers_take_a_name(golden, corpus, tmp_path, monkeypatch):
+    laid_by_hand(tmp_path / "home", golden / "marian_apart")
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "home" / "hub"))
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr("keras_mt.serving.worker._model", [])
+    name, run = "someone/marian_apart", tmp_path / "run"
+    data = ("--data", corpus, "--source", "pt", "--target", "en")
+    keras_mt("train", *data, "--init", name, "--output", run, "--steps", 1, "--max-length", 96)
+    facts = worker.load(str(Pool(name, ())._path), lambda: None)  # As `keras-mt serve` has it.
+    assert facts.pairs == [("pt", "en")]
+    before = from_huggingface(golden / "marian_apart")
+    assert Translator.load(run).tokenizer.fingerprint == before.tokenizer.fingerprint
+    assert_same_weights(run, before.models[0])
 
 
 def test_an_import_that_fails_leaves_nothing(golden, tmp_path, monkeypatch):
