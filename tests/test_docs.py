@@ -1,5 +1,6 @@
 """Every block of the README and the chapters: run where it can be, parsed where it cannot."""
 
+import ast
 import itertools
 import re
 import shlex
@@ -22,6 +23,7 @@ PAGES = [
         for name in (
             "training", "decoding", "terms", "files", "corpora", "evaluation", "serving",
             "pretrained", "models", "architectures", "own_model", "performance", "reliability",
+            "tutorial", "recipes", "gpu", "troubleshooting",
         )
     ),
 ]  # fmt: skip
@@ -134,6 +136,12 @@ def test_scripts_have_the_options_that_they_are_given(python, script):
     assert all(option in text for option in scripts()[script])
 
 
+OTHERS = (
+    *("docker", "curl", "pip", "mkdir", "grep", "cp", "cat", "head", "split", "printf"),
+    *("msgattrib", "argospm", "argos-translate"),
+)
+
+
 @pytest.mark.parametrize("block", dict.fromkeys(blocks("sh")))
 def test_other_shell_is_parsed(block):
     """make, docker and long runs: the shell's grammar, and that each command exists as written."""
@@ -142,16 +150,17 @@ def test_other_shell_is_parsed(block):
     subprocess.run(["bash", "-nc", block], check=True)
     for line in block.replace("\\\n", "").splitlines():
         words = shlex.split(line.split(" | ")[-1].split(" < ")[0].split(" > ")[0])
-        ours, others = ("make", "keras-mt", "python"), ("docker", "curl", "pip", "mkdir", "grep")
-        assert words[0] in (*ours, *others, "msgattrib", "argospm", "argos-translate")
+        assert words[0] in (*("make", "keras-mt", "python"), *OTHERS)
         if words[0] == "python":
             assert (ROOT / words[1]).is_file()
         if words[0] == "make":
             subprocess.run(["make", "--dry-run", *words[1:]], cwd=ROOT, check=True)
         if words[0] == "keras-mt":
             subcommand = main.commands[words[1]]
-            arguments = [str(ROOT) if re.match("runs|saved_models", w) else w for w in words[2:]]
-            file = r"[\w./]+\.(txt|tsv|html|docx|po|srt)"
+            arguments = [
+                str(ROOT) if re.match("runs|saved_models|site$", w) else w for w in words[2:]
+            ]
+            file = r"[\w./]+\.(txt|tsv|html|docx|po|srt)(\.gz)?"
             arguments = [str(ROOT / "README.md") if re.fullmatch(file, w) else w for w in arguments]
             subcommand.make_context(words[1], arguments)  # Parses; does not invoke.
 
@@ -183,7 +192,7 @@ def anchors(text):
     return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
-MORE = ["CHANGELOG.md", "CONTRIBUTING.md"]
+MORE = ["CHANGELOG.md", "CONTRIBUTING.md", "docs/index.md"]
 
 
 @pytest.mark.parametrize("path", [*PAGES, *(ROOT / name for name in MORE)], ids=lambda p: p.stem)
@@ -196,9 +205,40 @@ def test_what_a_page_links_to_is_there(path):
         assert not anchor or anchor in anchors(place.read_text(encoding="utf-8")), target
 
 
-def test_the_readme_is_short_and_leads_to_every_chapter():
+def test_the_readme_is_short_and_the_index_leads_to_every_chapter():
     readme, *chapters = TEXTS
-    assert len(TEXTS[readme].splitlines()) <= 220
+    assert len(TEXTS[readme].splitlines()) <= 150
     others = {ROOT / "docs" / f"{name}.md" for name in ("changelog", "contributing", "index")}
     assert {*(ROOT / "docs").glob("*.md")} == {*chapters} | others
-    assert all(f"(docs/{path.name})" in TEXTS[readme] for path in chapters)
+    index = (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
+    assert all(f"({path.name})" in index for path in chapters)
+
+
+def test_the_picture_of_the_commands_names_those_that_there_are():
+    from keras_mt.cli import main
+
+    picture = (ROOT / "docs" / "images" / "commands.svg").read_text(encoding="utf-8")
+    named = re.findall(r'class="command"[^>]*>([\w-]+)', picture)
+    assert "train" in named and {*named} <= {*main.commands}
+
+
+def plain(message):
+    """Without backticks, and with the names of options as Python has them."""
+    flag = r"--([a-z]+(?:-[a-z]+)*)"
+    return re.sub(flag, lambda m: m[1].replace("-", "_"), message.replace("`", ""))
+
+
+@pytest.mark.long
+def test_troubleshooting_has_the_messages_that_there_are():
+    strings = set()
+    for path in (ROOT / "keras_mt").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                strings.add(plain(node.value))
+    text = TEXTS[ROOT / "docs" / "troubleshooting.md"]
+    ours, _ = text.split("## Messages of others")
+    messages = re.findall(r"^### `(.+)`", ours, flags=re.MULTILINE)
+    assert len(messages) > 20
+    for message in messages:
+        for part in plain(message).split("…"):
+            assert any(part.strip() in string for string in strings), (message, part)
