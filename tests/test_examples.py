@@ -103,13 +103,6 @@ def test_phrasebook_report(eager, run_dir, tmp_path, monkeypatch, capsys):
     assert picture.min() < 0.3 and picture.std() > 0.05  # Something is drawn on white.
 
 
-def test_plot_schedule(run, tmp_path):
-    run("plot_schedule.py", tmp_path / "schedule.png")
-    picture = matplotlib.image.imread(tmp_path / "schedule.png")
-    colours = {matplotlib.colors.to_hex(colour) for colour in picture.reshape(-1, 4)}
-    assert {matplotlib.colors.to_hex(f"C{i}") for i in range(3)} <= colours  # For each preset.
-
-
 @pytest.fixture
 def local(tmp_path):
     """Starts cluster/local.py with workers that run a script; gives its process."""

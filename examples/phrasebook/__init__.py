@@ -12,10 +12,21 @@ import gzip
 from collections import Counter
 from pathlib import Path
 from random import Random
+from typing import NamedTuple
 
 from phrasebook.constructions import CONSTRUCTIONS
-from phrasebook.grammar import Example, Sentence
+from phrasebook.grammar import Senseless
 from phrasebook.lexicon import GREETINGS, MEN, WOMEN
+
+
+class Example(NamedTuple):
+    """A pair of the corpus, the construction that made it and the lemmas in it."""
+
+    pt: str
+    en: str
+    construction: str
+    words: tuple[str, ...]
+
 
 LANGUAGES = ("pt", "en")
 SPLITS = ("train", "validation", "test")
@@ -46,24 +57,19 @@ FAMILIAR = 10
 TESTED = 20
 
 
-def _capital(text: str) -> str:
-    return text[0].upper() + text[1:]
-
-
-def _example(name: str, sentence: Sentence) -> Example:
-    words = tuple(word for word in dict.fromkeys(sentence.words) if word)
-    return Example(_capital(sentence.pt), _capital(sentence.en), name, words)
-
-
-def _draw(rng: Random, name: str) -> Example:
+def _draw(rng, name):
     function, _ = CONSTRUCTIONS[name]
-    while (sentence := function(rng)) is None:
-        pass
-    return _example(name, sentence)
+    while True:
+        try:
+            pt, en, words, *_ = function(rng)
+        except Senseless:
+            continue
+        words = tuple(filter(None, dict.fromkeys(words)))
+        return Example(pt[0].upper() + pt[1:], en[0].upper() + en[1:], name, words)
 
 
 @functools.lru_cache(maxsize=1)
-def held_out() -> frozenset[tuple[str, str]]:
+def held_out():
     """The combinations of a word and a construction that only the test set has.
 
     There are two for each construction, with words that are common enough in it to matter, not so
@@ -84,7 +90,7 @@ def held_out() -> frozenset[tuple[str, str]]:
     return frozenset(chosen)
 
 
-def _forms(text: str) -> list[str]:
+def _forms(text):
     """The word forms of a sentence, without punctuation and capital letters."""
     return text.lower().translate(_NO_PUNCTUATION).split()
 
@@ -93,7 +99,7 @@ _NO_PUNCTUATION = str.maketrans("", "", ",.!?")
 
 
 @functools.lru_cache(maxsize=2)
-def examples(seed: int = 0) -> dict[str, list[Example]]:
+def examples(seed=0):
     """The corpus by split, each pair with its construction and lemmas.
 
     No sentence occurs twice, in either language. Validation is drawn as training is, without the
@@ -113,7 +119,7 @@ def examples(seed: int = 0) -> dict[str, list[Example]]:
     rng.shuffle(train)
     familiar = [Counter(form for e in train for form in _forms(e[side])) for side in (0, 1)]
 
-    def understandable(example: Example) -> bool:
+    def understandable(example):
         return all(
             familiar[side][form] >= FAMILIAR for side in (0, 1) for form in _forms(example[side])
         )
@@ -123,7 +129,7 @@ def examples(seed: int = 0) -> dict[str, list[Example]]:
     return {"train": train, "validation": validation, "test": test}
 
 
-def _pools(rng: Random, fixed: list[Example]) -> tuple[list[Example], list[Example]]:
+def _pools(rng, fixed):
     """Draws from every construction: sentences for training, and those only for the test set."""
     held = held_out()
     seen = {text for example in fixed for text in example[:2]}
@@ -149,7 +155,7 @@ def _pools(rng: Random, fixed: list[Example]) -> tuple[list[Example], list[Examp
     return known, novel
 
 
-def _in_turns(rng: Random, novel: list[Example]) -> list[Example]:
+def _in_turns(rng, novel):
     """Examples reordered so that the held-out combinations take turns."""
     held = held_out()
     queues: dict[tuple[str, str], list[Example]] = {}
@@ -168,7 +174,7 @@ def _in_turns(rng: Random, novel: list[Example]) -> list[Example]:
     return [example for _, _, example in sorted(turns)]
 
 
-def write(path: str | Path) -> None:
+def write(path):
     """Writes the corpus as `keras_mt.data.phrasebook` reads it."""
     lines = ["\t".join((*LANGUAGES, "split"))]
     for split in SPLITS:

@@ -7,10 +7,9 @@ import functools
 import math
 import re
 from collections import Counter, defaultdict
-from collections.abc import Sequence
 
 from phrasebook import lexicon as lex
-from phrasebook.morphology import agree, en_verb, pt_forms
+from phrasebook.morphology import PARTICIPLE, agree, en_verb, pt_forms
 
 # Each word by its most common translation in the corpus.
 FUNCTION_WORDS = """
@@ -47,17 +46,17 @@ nascer=be_born ir=go ter=have querer=want estar=be ser=be
 """
 
 
-def _entries(table: str) -> list[tuple[str, str]]:
+def _entries(table):
     entries = (entry.partition("=") for entry in table.split())
     return [(pt, en.replace("_", " ")) for pt, _, en in entries]
 
 
 @functools.lru_cache(maxsize=1)
-def dictionary() -> dict[str, str]:
+def dictionary():
     """Each Portuguese word form with one English translation."""
     words: dict[str, str] = {"duas": "two", "estados": "United", "unidos": "States"}
-    for place in (*lex.CITIES, *lex.COUNTRIES):
-        words |= dict(zip(place.pt.lower().split(), place.en.split(), strict=False))
+    for _, pt, en in (*lex.CITIES, *lex.COUNTRIES):
+        words |= dict(zip(pt.lower().split(), en.split(), strict=False))
     for adjective in (*lex.ADJECTIVES, *lex.STATES, *lex.TRAITS):
         for gender in "mf":
             for plural in (False, True):
@@ -66,11 +65,11 @@ def dictionary() -> dict[str, str]:
     for pt, en in (*verbs, *_entries(BUILT_IN)):
         english = (en, en_verb(en, "s"), en, en, *(en_verb(en, "past"),) * 4)
         english += (en_verb(en, "ing"), en_verb(en, "participle"), en)
-        participle = pt_forms(pt)[9]
-        words |= {agree(participle, g, n): english[9] for g in "mf" for n in (False, True)}
+        participle = pt_forms(pt)[PARTICIPLE]
+        words |= {agree(participle, g, n): english[PARTICIPLE] for g in "mf" for n in (False, True)}
         # The last first: "compramos" is rather the past, "compra" the present.
         words |= dict(zip(pt_forms(pt), english, strict=True)) | {pt: en}
-    for noun in (*lex.NOUNS, *(noun for noun, _ in lex.PLACES)):
+    for noun in (*lex.NOUNS, *lex.PLACES):
         words |= {noun.pt_plural: noun.en_plural, noun.pt: noun.en}
     words |= {day: english for day, _, english in lex.WEEKDAYS}
     for day, _, english in lex.WEEKDAYS:
@@ -80,19 +79,19 @@ def dictionary() -> dict[str, str]:
     return {pt.lower(): en for pt, en in words.items()}
 
 
-def word_for_word(sentence: str) -> str:
+def word_for_word(sentence):
     """Translates by looking up every word, in the Portuguese order."""
     words = dictionary()
     english = re.sub(r"[\w-]+", lambda match: words.get(match[0].lower(), match[0]), sentence)
     return english[0].upper() + english[1:]
 
 
-def _trigrams(sentence: str) -> Counter[str]:
+def _trigrams(sentence):
     text = f" {sentence.lower()} "
     return Counter(text[i : i + 3] for i in range(len(text) - 2))
 
 
-def nearest(sentences: Sequence[str], training_pairs: Sequence[tuple[str, str]]) -> list[str]:
+def nearest(sentences, training_pairs):
     """Translates each sentence by the English of the most similar Portuguese sentence.
 
     Similar is the cosine between character trigrams, weighted by how rare they are; those of more

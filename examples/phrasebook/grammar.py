@@ -6,21 +6,12 @@ present is the English one, but with `há` for how long it is "has ..."; English
 time at the end, wherever Portuguese has them.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from random import Random
 from typing import NamedTuple
 
 from phrasebook import lexicon as lex
-from phrasebook.morphology import (
-    ARTICLES,
-    a,
-    agree,
-    attach,
-    en_verb,
-    genitive,
-    pt_gerund,
-    pt_verb,
-)
+from phrasebook.morphology import FEMININES, GERUND, a, agree, attach, en_verb, pt_forms
 
 
 class Phrase(NamedTuple):
@@ -33,45 +24,55 @@ class Phrase(NamedTuple):
     plural: bool = False
     person: int = 3
 
+    def __add__(self, other):
+        """One after the other in both languages; nothing agrees with the whole."""
+        pt, en = f"{self.pt} {other.pt}".strip(), f"{self.en} {other.en}".strip()
+        return Phrase(pt, en, self.words + other.words)
+
+    def after(self, pt, en):
+        """The phrase behind prepositions: `no livro`, in the book."""
+        pt = attach(pt, self.pt) if pt else self.pt
+        return self._replace(pt=pt, en=f"{en} {self.en}".strip())
+
 
 NOTHING = Phrase("", "")
 
 
-class Sentence(NamedTuple):
-    """A sentence before its capital letter, with the lemmas in it."""
-
-    pt: str
-    en: str
-    words: tuple[str, ...]
+def unsaid(*words):
+    """Lemmas alone, which count where the phrase is."""
+    return Phrase("", "", words)
 
 
-class Example(NamedTuple):
-    """A pair of the corpus, the construction that made it and the lemmas in it."""
+Draw = Callable[[Random], Phrase]
 
-    pt: str
-    en: str
-    construction: str
-    words: tuple[str, ...]
+
+class Senseless(Exception):  # noqa: N818
+    """What was drawn makes no sense: it is drawn again."""
+
+
+def apart(*phrases):
+    """Refuses phrases that have a lemma in common ("Ana helps Ana")."""
+    words = [word for phrase in phrases for word in {*phrase.words}]
+    if len(words) > len({*words}):
+        raise Senseless
 
 
 # Words by class.
 
 
-def fits(adjective: lex.Adjective, noun: lex.Noun) -> bool:
+def fits(adjective, noun):
     """Whether an adjective makes sense with a noun."""
-    return bool({*noun.classes, noun.pt} & {*adjective.goes_with})
+    return not {*noun.classes, noun.pt}.isdisjoint(adjective.goes_with)
 
 
 BARE = {"language", "subject", "instrument", "sport", "audio"}
+NOUNS = (*lex.NOUNS, *lex.PLACES)
 BY_CLASS: dict[str, list[lex.Noun]] = {}
-for _noun in lex.NOUNS:
+for _noun in NOUNS:
     for _class in _noun.classes:
         BY_CLASS.setdefault(_class, []).append(_noun)
-BY_CLASS["place"] = [noun for noun, _ in lex.PLACES]
 OBJECTS = {
-    verb.pt: [
-        noun for noun in (*lex.NOUNS, *BY_CLASS["place"]) if set(verb.takes) & {*noun.classes}
-    ]
+    verb.pt: [noun for noun in NOUNS if not {*verb.takes}.isdisjoint(noun.classes)]
     for verb in lex.VERBS
 }
 FRAMES: dict[str, list[lex.Verb]] = {}
@@ -80,150 +81,137 @@ for _verb in (*lex.VERBS, *lex.INTRANSITIVE):
         # A verb of few frames is drawn more often in these.
         FRAMES.setdefault(_frame, []).extend([_verb] * max(1, 4 // len(_verb.frames)))
 # Adjectives that go with few nouns are drawn more often with these.
-_TAKERS = {
-    adjective.pt: [noun for noun in (*lex.NOUNS, *BY_CLASS["place"]) if fits(adjective, noun)]
-    for adjective in lex.ADJECTIVES
-}
-QUALITIES = {
-    noun.pt: [
-        adjective
-        for adjective in lex.ADJECTIVES
-        if fits(adjective, noun)
-        for _ in range(max(1, 24 // len(_TAKERS[adjective.pt])))
-    ]
-    for noun in (*lex.NOUNS, *BY_CLASS["place"])
-}
+QUALITIES: dict[str, list[lex.Adjective]] = {noun.pt: [] for noun in NOUNS}
+for _adjective in lex.ADJECTIVES:
+    _takers = [noun.pt for noun in NOUNS if fits(_adjective, noun)]
+    for _pt in dict.fromkeys(_takers):
+        QUALITIES[_pt] += [_adjective] * max(1, 24 // len(_takers))
 THINGS = [
     noun
     for noun in lex.NOUNS
-    if QUALITIES[noun.pt] and not {"mass", "event", "food", "room"} & {*noun.classes}
+    if QUALITIES[noun.pt] and {"mass", "event", "food", "room"}.isdisjoint(noun.classes)
 ]
-FOR_SALE = [
-    noun
-    for noun in THINGS
-    if {"wear", "object", "furniture", "vehicle", "tableware", "sold"} & {*noun.classes}
-]
+_SOLD = {"wear", "object", "furniture", "vehicle", "tableware", "sold"}
+FOR_SALE = [noun for noun in THINGS if not _SOLD.isdisjoint(noun.classes)]
 # Who owns things ("my brother's car"), and who has relatives: not "my brother's sister".
 OWNING = [noun for noun in (*BY_CLASS["kin"], *BY_CLASS["job"]) if "plural" not in noun.classes]
 OWNERS_OF = {
-    noun.pt: BY_CLASS["job"]
-    if "friend" in noun.classes
-    else [*BY_CLASS["job"], *BY_CLASS["friend"]]
+    noun.pt: BY_CLASS["job"] + ([] if "friend" in noun.classes else BY_CLASS["friend"])
     for noun in BY_CLASS["kin"]
 }
 
 
+def some(rng, *classes):
+    """A noun of one of some classes."""
+    return rng.choice(BY_CLASS[rng.choice(classes) if len(classes) > 1 else classes[0]])
+
+
 # Noun phrases.
 
+OWNERS = ("my", "our", "his", "her", "their", "name's", "person's")
+DEFINITE = ("the", "the", "the", "this", "that", "my", "our", "his", "her", "name's", "person's")
+ANY = (*DEFINITE, "a", "a", "a", "a", "number", "many")
+# Those that agree with the noun: in Portuguese, in the English singular and plural.
+AGREEING = {"the": "o the the", "this": "este this these", "that": "aquele that those"}
+AGREEING |= {"many": "muito many many", "my": "meu my my", "our": "nosso our our"}
+BEHIND = {"his": "dele", "her": "dela", "their": "deles"}
 
-def name(rng: Random) -> Phrase:
+
+def name(rng):
     """A person's name."""
     gender = rng.choice("mf")
     word = rng.choice(lex.MEN if gender == "m" else lex.WOMEN)
     return Phrase(word, word, (word,), gender)
 
 
-def with_determiner(rng: Random, det: str, noun: Phrase) -> Phrase:
+def with_determiner(rng, det, noun):
     """Gives a bare noun, with or without its adjective, a determiner."""
     pt, en, words, gender, plural, _ = noun
-    article = ARTICLES[gender, plural]
-    if det == "the":
-        pt, en = f"{article} {pt}", f"the {en}"
-    elif det == "a":
-        pt, en = f"{agree('um', gender, False)} {pt}", a(en)
-    elif det == "this":
-        pt, en = f"{agree('este', gender, plural)} {pt}", f"{'these' if plural else 'this'} {en}"
-    elif det == "that":
-        pt, en = f"{agree('aquele', gender, plural)} {pt}", f"{'those' if plural else 'that'} {en}"
-    elif det == "many":
-        pt, en = f"{agree('muito', gender, True)} {pt}", f"many {en}"
+    if det == "a":
+        pt, en = f"{agree('um', gender)} {pt}", a(en)
+    elif det in AGREEING:
+        before, singular, plurals = AGREEING[det].split()
+        pt, en = f"{agree(before, gender, plural)} {pt}", f"{plurals if plural else singular} {en}"
     elif det in ("number", "few"):
-        number, english = rng.choice(lex.NUMBERS[1:6] if det == "number" else lex.NUMBERS[1:3])
+        number, english = rng.choice(lex.NUMBERS[1 : 6 if det == "number" else 3])
         pt, en = f"{counted(number, gender)} {pt}", f"{english} {en}"
-    elif det in ("my", "our"):
-        pt, en = f"{agree('meu' if det == 'my' else 'nosso', gender, plural)} {pt}", f"{det} {en}"
-    elif det in ("his", "her", "their"):
-        owner = {"his": "dele", "her": "dela", "their": "deles"}[det]
-        pt, en = f"{article} {pt} {owner}", f"{det} {en}"
-    elif det == "name's":
-        owner = name(rng)
-        pt, en = f"{article} {pt} de {owner.pt}", f"{genitive(owner.en)} {en}"
-        words += owner.words
-    elif det == "person's":
-        owner = rng.choice(OWNERS_OF.get(words[0], OWNING))
-        owner = with_determiner(rng, "my" if "kin" in owner.classes else "the", bare(owner))
-        pt, en = f"{article} {pt} {attach('de', owner.pt)}", f"{genitive(owner.en)} {en}"
-        words += owner.words
+    elif det != "bare":
+        behind, english, more = owner(rng, det, noun)
+        pt, en = f"{agree('o', gender, plural)} {pt} {behind}", f"{english} {en}"
+        words += more
     return Phrase(pt, en, words, gender, plural)
 
 
-def counted(number: str, gender: str) -> str:
+def owner(rng, det, noun):
+    """Whose a noun is: in Portuguese, behind it, in English, before it, and the lemmas."""
+    if det in BEHIND:
+        return BEHIND[det], det, ()
+    if det == "name's":
+        who = name(rng)
+    else:
+        other = rng.choice(OWNERS_OF.get(noun.words[0], OWNING))
+        who = with_determiner(rng, "my" if "kin" in other.classes else "the", bare(other))
+    return attach("de", who.pt), f"{who.en}'s", who.words
+
+
+def counted(number, gender):
     """A number before a noun: only one and two have a gender."""
-    return agree(number, gender, False) if number in ("um", "dois") else number
+    return FEMININES.get(number, number) if gender == "f" else number
 
 
-def bare(noun: lex.Noun, plural: bool = False) -> Phrase:
+def bare(noun, plural=False):
     """A noun without a determiner."""
-    return Phrase(
-        noun.pt_plural if plural else noun.pt,
-        noun.en_plural if plural else noun.en,
-        (noun.pt,),
-        noun.gender,
-        plural or "plural" in noun.classes,
-    )
+    pt, en = (noun.pt_plural, noun.en_plural) if plural else (noun.pt, noun.en)
+    return Phrase(pt, en, (noun.pt,), noun.gender, plural or "plural" in noun.classes)
 
 
-def described(noun: Phrase, adjective: lex.Adjective) -> Phrase:
-    """A bare noun with an adjective: after it in Portuguese, before it in English."""
-    form = agree(adjective.pt, noun.gender, noun.plural)
-    return noun._replace(
-        pt=f"{noun.pt} {form}", en=f"{adjective.en} {noun.en}", words=(*noun.words, adjective.pt)
-    )
+def the(noun):
+    """A noun in the singular with its definite article."""
+    article = agree("o", noun.gender)
+    return Phrase(f"{article} {noun.pt}", f"the {noun.en}", (noun.pt,), noun.gender)
 
 
-OWNERS = ("my", "our", "his", "her", "their", "name's", "person's")
-DEFINITE = ("the", "the", "the", "this", "that", "my", "our", "his", "her", "name's", "person's")
-ANY = (*DEFINITE, "a", "a", "a", "a", "number", "many")
+def described(rng, noun, chance, adjectives):
+    """A bare noun, sometimes with an adjective: after it in Portuguese, before it in English."""
+    if (chance < 1 and rng.random() >= chance) or not adjectives:
+        return noun
+    adjective = rng.choice(adjectives)
+    pt = f"{noun.pt} {agree(adjective.pt, noun.gender, noun.plural)}"
+    return noun._replace(pt=pt, en=f"{adjective.en} {noun.en}", words=(*noun.words, adjective.pt))
 
 
-def noun_phrase(
-    rng: Random,
-    noun: lex.Noun,
-    dets: Sequence[str] = ANY,
-    adjective: float = 0.35,
-    plurals: float = 0.35,
-) -> Phrase:
+def noun_phrase(rng, noun, dets=ANY, adjective=0.35, plurals=0.35):
     """A noun with a determiner and sometimes an adjective."""
     if noun.classes[0] in BARE:
         return bare(noun)
-    mass = "mass" in noun.classes
     det = rng.choice(dets)
-    if {"place", "transport"} & {*noun.classes} and det in OWNERS:
+    kinds = {*noun.classes}
+    if {"place", "transport"} & kinds and det in OWNERS:
         det = "the"
-    if {"room", "transport"} & {*noun.classes}:
+    if {"room", "transport"} & kinds:
         plurals = 0.0
-    if mass and det in ("a", "number", "many"):
+    if "mass" in kinds and det in ("a", "number", "many"):
         det = "bare"
-    plural = det in ("number", "many") or (not mass and det != "a" and rng.random() < plurals)
-    phrase = bare(noun, plural)
-    if QUALITIES[noun.pt] and rng.random() < adjective:
-        phrase = described(phrase, rng.choice(QUALITIES[noun.pt]))
+    single = "mass" in kinds or det == "a"
+    phrase = bare(noun, det in ("number", "many") or (not single and rng.random() < plurals))
+    if QUALITIES[noun.pt]:
+        phrase = described(rng, phrase, adjective, QUALITIES[noun.pt])
     return with_determiner(rng, det, phrase)
 
 
-def relative(rng: Random, owners: Sequence[str] = OWNERS) -> Phrase:
+def relative(rng):
     """A relative, friend or neighbour: always somebody's."""
-    noun = rng.choice(BY_CLASS["kin"])
+    noun = some(rng, "kin")
     plural = "plural" in noun.classes or (bool(noun.pt_plural) and rng.random() < 0.2)
-    return with_determiner(rng, rng.choice(owners), bare(noun, plural))
+    return with_determiner(rng, rng.choice(OWNERS), bare(noun, plural))
 
 
-def professional(rng: Random) -> Phrase:
+def professional(rng):
     """A person known by the job."""
-    return with_determiner(rng, "the", bare(rng.choice(BY_CLASS["job"]), rng.random() < 0.25))
+    return with_determiner(rng, "the", bare(some(rng, "job"), rng.random() < 0.25))
 
 
-def person(rng: Random) -> Phrase:
+def person(rng):
     """A third person by name, relation or job, for subjects and objects."""
     return rng.choice((name, name, relative, relative, professional))(rng)
 
@@ -234,14 +222,12 @@ I = Phrase("", "I", (FIRST_PERSON,), person=1)  # noqa: E741
 WE = Phrase("", "we", (FIRST_PERSON,), person=1, plural=True)
 YOU = (Phrase("você", "you"), Phrase("vocês", "you", plural=True))
 PRONOUNS = (
-    Phrase("ele", "he"),
-    Phrase("ela", "she", gender="f"),
-    Phrase("eles", "they", plural=True),
-    Phrase("elas", "they", gender="f", plural=True),
+    *(Phrase("ele", "he"), Phrase("ela", "she", gender="f")),
+    *(Phrase("eles", "they", plural=True), Phrase("elas", "they", gender="f", plural=True)),
 )
 
 
-def subject(rng: Random, we: bool = True) -> Phrase:
+def subject(rng, we=True):
     """A subject; the first person is dropped in Portuguese, where the verb tells it."""
     draw = rng.random()
     if draw < 0.22:
@@ -251,7 +237,7 @@ def subject(rng: Random, we: bool = True) -> Phrase:
     return rng.choice(PRONOUNS) if draw < 0.39 else person(rng)
 
 
-def asked(rng: Random) -> Phrase:
+def asked(rng):
     """The subject of a question."""
     draw = rng.random()
     if draw < 0.4:
@@ -259,29 +245,22 @@ def asked(rng: Random) -> Phrase:
     return rng.choice(PRONOUNS) if draw < 0.5 else person(rng)
 
 
-def companion(rng: Random) -> Phrase:
+def companion(rng):
     """With whom: `comigo`, with me."""
-    draw = rng.random()
-    if draw < 0.3:
+    if rng.random() < 0.3:
         pt, en = rng.choice((("comigo", "with me"), ("conosco", "with us")))
         return Phrase(pt, en, (FIRST_PERSON,))
-    other = person(rng)
-    return other._replace(pt=f"com {other.pt}", en=f"with {other.en}")
+    return person(rng).after("com", "with")
 
 
 # By lemma, the ages that make sense: the young, then the old.
-AGES = {"avós": (65, 90), "mãe": (40, 65), "pai": (40, 65), "pais": (40, 65)}
-AGES |= {
-    "filho": (2, 30),
-    "filha": (2, 30),
-    "tio": (30, 70),
-    "tia": (30, 70),
-    "estudante": (15, 25),
-}
-AGES |= {noun.pt: (25, 64) for noun in BY_CLASS["job"] if noun.pt != "estudante"}
+AGES = {noun.pt: (25, 64) for noun in BY_CLASS["job"]}
+AGES |= {"avós": (65, 90), "mãe": (40, 65), "pai": (40, 65), "pais": (40, 65)}
+AGES |= {"filho": (2, 30), "filha": (2, 30), "tio": (30, 70), "tia": (30, 70)}
+AGES |= {"estudante": (15, 25)}
 
 
-def aged(rng: Random) -> tuple[Phrase, int]:
+def aged(rng):
     """Somebody with an age that makes sense."""
     who = rng.choice(
         (I, *PRONOUNS[:2], name(rng), *(relative(rng) for _ in range(4)), professional(rng))
@@ -291,260 +270,227 @@ def aged(rng: Random) -> tuple[Phrase, int]:
     return who, rng.choice([n for n in range(low, high + 1) if n < 20 or n % 5 == 0])
 
 
-def sibling(rng: Random) -> Phrase:
+def sibling(rng):
     """A relative who may be of any age."""
     noun = rng.choice([n for n in BY_CLASS["kin"] if n.pt not in AGES and n.pt_plural])
     return with_determiner(rng, rng.choice(OWNERS), bare(noun))
 
 
-def generic(noun: lex.Noun) -> Phrase:
+def generic(noun):
     """All there is of something: `maçãs`, `café`."""
     return bare(noun, noun.classes[0] not in BARE and "mass" not in noun.classes)
 
 
-def amount(rng: Random) -> Phrase:
+def amount(rng):
     """Some money: `vinte e cinco reais`."""
     pt, en = rng.choice(lex.TENS)
-    unit = rng.randrange(10)
-    if unit:
+    if unit := rng.randrange(10):
         more, english = lex.NUMBERS[unit - 1]
         pt, en = f"{pt} e {more}", f"{en}-{english}"
     return Phrase(f"{pt} reais", f"{en} reais")
 
 
-def target(
-    rng: Random, verb: lex.Verb, dets: Sequence[str] = ANY, adjective: float = 0.35
-) -> Phrase:
+def target(rng, verb, dets=ANY, adjective=0.35):
     """An object of a verb, with the prepositions that the verb governs."""
     noun = rng.choice(OBJECTS[verb.pt])
     phrase = relative(rng) if "kin" in noun.classes else noun_phrase(rng, noun, dets, adjective)
-    if verb.pt_preposition:
-        phrase = phrase._replace(pt=attach(verb.pt_preposition, phrase.pt))
-    en = f"{verb.en_preposition} {phrase.en}" if verb.en_preposition else phrase.en
-    return phrase._replace(en=en, words=(verb.pt, *phrase.words))
+    phrase = phrase.after(verb.pt_preposition, verb.en_preposition)
+    return phrase._replace(words=(verb.pt, *phrase.words))
 
 
 # Place and time.
 
 
-def destination(rng: Random, preposition: str, english: str) -> Phrase:
+def destination(rng, pt, en, *kinds):
     """A city or country after a preposition: `ao Rio`, `a Lisboa`."""
-    return _named(rng.choice(rng.choice((lex.CITIES, lex.COUNTRIES))), preposition, english)
+    kinds = kinds or (lex.CITIES, lex.COUNTRIES)
+    article, place, english = rng.choice(rng.choice(kinds) if len(kinds) > 1 else kinds[0])
+    whole = place if article == "-" else f"{article} {place}"
+    return Phrase(whole, english, (place,)).after(pt, en)
 
 
-def _named(place: lex.Name, preposition: str, english: str) -> Phrase:
-    pt = place.pt if place.article == "-" else f"{place.article} {place.pt}"
-    return Phrase(attach(preposition, pt), f"{english} {place.en}", (place.pt,))
+def city(rng, pt="em", en="in"):
+    return destination(rng, pt, en, lex.CITIES)
 
 
-def city(rng: Random, preposition: str = "em", english: str = "in") -> Phrase:
-    place = rng.choice(lex.CITIES)
-    return _named(place, preposition, english)
+def somewhere(rng, cities):
+    """In a city or country, with a probability surely in a city."""
+    return city(rng) if rng.random() < cities else destination(rng, "em", "in")
 
 
-def at_place(rng: Random, places: tuple[str, ...] = ()) -> Phrase:
+def at_place(rng, places=()):
     """Being somewhere: `na praia`, at the beach."""
-    noun, preposition = rng.choice([p for p in lex.PLACES if not places or p[0].pt in places])
-    phrase = with_determiner(rng, "the", bare(noun))
-    return phrase._replace(pt=attach("em", phrase.pt), en=f"{preposition} {phrase.en}")
+    noun = rng.choice([p for p in lex.PLACES if not places or p.pt in places])
+    return the(noun).after("em", noun.classes[1])
 
 
-def month(rng: Random) -> Phrase:
+def month(rng):
     pt, en = rng.choice(lex.MONTHS)
     return Phrase(f"em {pt}", f"in {en}", (pt,))
 
 
-def month_of_year(rng: Random) -> Phrase:
+def month_of_year(rng):
     """A month long past: the year tells that it is."""
-    pt, en = rng.choice(lex.MONTHS)
-    year = rng.randint(1991, 2020)
-    return Phrase(f"em {pt} de {year}", f"in {en} {year}", (pt,))
+    long_ago, year = month(rng), rng.randint(1991, 2020)
+    return long_ago + Phrase(f"de {year}", f"{year}")
 
 
-def date(rng: Random) -> Phrase:
+def date(rng):
     pt, en = rng.choice(lex.MONTHS)
     day = rng.randint(2, 28)
     return Phrase(f"no dia {day} de {pt}", f"on {en} {day}", (pt,))
 
 
-def weekday(rng: Random) -> Phrase:
-    pt, gender, en = rng.choice(lex.WEEKDAYS)
-    return Phrase(attach("em", f"{ARTICLES[gender, False]} {pt}"), f"on {en}", (pt,))
+def weekday(pt, en, preposition="em", plural=False):
+    """Draws a day of the week, `{}`, with which the other words agree: `no próximo domingo`."""
+
+    def draw(rng):
+        day, gender, english = rng.choice(lex.WEEKDAYS)
+        words = " ".join(agree(word, gender, plural) for word in pt.split())
+        # Both parts of segunda-feira take the plural.
+        words = words.format(day.replace("-", "s-") if plural else day)
+        return Phrase(attach(preposition, words), en.format(english), (day,))
+
+    return draw
 
 
-def weekdays(rng: Random) -> Phrase:
-    pt, gender, en = rng.choice(lex.WEEKDAYS)
-    # Both parts of segunda-feira take the plural.
-    plural = "-".join(part + "s" for part in pt.split("-"))
-    return Phrase(attach("a", f"{ARTICLES[gender, True]} {plural}"), f"on {en}s", (pt,))
-
-
-def last_weekday(rng: Random) -> Phrase:
-    pt, gender, en = rng.choice(lex.WEEKDAYS)
-    phrase = f"{ARTICLES[gender, False]} {pt} {agree('passado', gender, False)}"
-    return Phrase(attach("em", phrase), f"last {en}", (pt,))
-
-
-def next_weekday(rng: Random) -> Phrase:
-    pt, gender, en = rng.choice(lex.WEEKDAYS)
-    phrase = f"{ARTICLES[gender, False]} {agree('próximo', gender, False)} {pt}"
-    return Phrase(attach("em", phrase), f"next {en}", (pt,))
-
-
-Unit = tuple[str, str, str]  # In Portuguese, its gender, in English.
 DAYS = (("dia", "m", "day"),)
 WEEKS = (*DAYS, ("semana", "f", "week"))
 YEARS = (("mês", "m", "month"), ("ano", "m", "year"))
 
 
-def stretch(rng: Random, units: Sequence[Unit] = YEARS) -> Phrase:
-    """A stretch of time: `três semanas`."""
-    pt, gender, en = rng.choice(units)
-    plural = "meses" if pt == "mês" else pt + "s"
-    return with_determiner(rng, "number", Phrase(plural, en + "s", (), gender, True))
+def stretch(pt, en, units):
+    """Draws a stretch of time, `{}`: `há três semanas`, three weeks ago."""
 
+    def draw(rng):
+        unit, gender, english = rng.choice(units)
+        plural = Phrase(lex.pt_plural(unit), english + "s", (), gender, True)
+        long = with_determiner(rng, "number", plural)
+        return long._replace(pt=pt.format(long.pt), en=en.format(long.en))
 
-def ago(units: Sequence[Unit]) -> Callable[[Random], Phrase]:
-    """Draws how long ago: `há dois dias`."""
-
-    def make(rng: Random) -> Phrase:
-        phrase = stretch(rng, units)
-        return phrase._replace(pt=f"há {phrase.pt}", en=f"{phrase.en} ago")
-
-    return make
-
-
-def from_now(units: Sequence[Unit]) -> Callable[[Random], Phrase]:
-    """Draws in how long: `daqui a dois dias`."""
-
-    def make(rng: Random) -> Phrase:
-        phrase = stretch(rng, units)
-        return phrase._replace(pt=f"daqui a {phrase.pt}", en=f"in {phrase.en}")
-
-    return make
+    return draw
 
 
 HOURS = tuple(range(1, 12))
 
 
-def hour(rng: Random, hours: tuple[int, ...]) -> Phrase:
+def hour(rng, hours):
     """A time of day, without `at`; among some hours the part of the day goes without saying."""
-    parts = len(hours) == len(HOURS)
     index = rng.choice(hours) - 1
-    pt, en = lex.NUMBERS[index]
-    following, english = lex.NUMBERS[index + 1]
+    (pt, en), (following, after) = lex.NUMBERS[index : index + 2]
     pt, following = counted(pt, "f"), counted(following, "f")
-    article = "a" if index == 0 else "as"
-    kind = rng.randrange(5 if parts else 4)
-    if kind == 0:
-        unit = "hora" if index == 0 else "horas"
-        return Phrase(f"{article} {pt} {unit}", f"{en} o'clock")
-    if kind == 1:
-        return Phrase(f"{article} {pt} e meia", f"half past {en}")
-    if kind == 2:
-        return Phrase(f"{article} {pt} e quinze", f"a quarter past {en}")
-    if kind == 3:
-        return Phrase(f"as quinze para as {following}", f"a quarter to {english}")
-    part, english = rng.choice((("da manhã", "in the morning"), ("da tarde", "in the afternoon")))
-    if (part == "da manhã") == (index < 5):
-        return hour(rng, hours)
-    return Phrase(f"{article} {pt} {part}", f"{en} {english}")
+    pt, unit = (f"as {pt}", "horas") if index else (f"a {pt}", "hora")
+    kind = rng.randrange(5 if hours == HOURS else 4)
+    if kind == 4:
+        part, english = rng.choice(
+            (("da manhã", "in the morning"), ("da tarde", "in the afternoon"))
+        )
+        if (part == "da manhã") == (index < 5):
+            return hour(rng, hours)
+        return Phrase(f"{pt} {part}", f"{en} {english}")
+    return (
+        Phrase(f"{pt} {unit}", f"{en} o'clock"),
+        Phrase(f"{pt} e meia", f"half past {en}"),
+        Phrase(f"{pt} e quinze", f"a quarter past {en}"),
+        Phrase(f"as quinze para as {following}", f"a quarter to {after}"),
+    )[kind]
 
 
-def at_hour(rng: Random, hours: tuple[int, ...] = HOURS) -> Phrase:
+def at_hour(rng, hours=HOURS):
     if hours is HOURS and rng.random() < 0.1:
         return rng.choice((Phrase("ao meio-dia", "at noon"), Phrase("à meia-noite", "at midnight")))
-    phrase = hour(rng, hours)
-    return Phrase(attach("a", phrase.pt), f"at {phrase.en}")
+    return hour(rng, hours).after("a", "at")
 
 
-def fixed(tense: str) -> Callable[[Random], Phrase]:
-    """Draws from the fixed adverbials of a tense."""
-    return lambda rng: Phrase(*rng.choice(lex.TIMES[tense]))
-
-
+AGO, FROM_NOW = ("há {}", "{} ago"), ("daqui a {}", "in {}")
+# How each adverbial of time is drawn; others are the fixed ones of the lexicon.
+TIMES = {
+    "last": weekday("o {} passado", "last {}"),
+    "next": weekday("o próximo {}", "next {}"),
+    "weekday": weekday("o {}", "on {}"),
+    "weekdays": weekday("o {}", "on {}s", "a", plural=True),
+    "date": date,
+    "month": month,
+    "year": month_of_year,
+    "days ago": stretch(*AGO, DAYS),
+    "weeks ago": stretch(*AGO, WEEKS),
+    "years ago": stretch(*AGO, YEARS),
+    "in days": stretch(*FROM_NOW, DAYS),
+    "in weeks": stretch(*FROM_NOW, WEEKS),
+    "in years": stretch(*FROM_NOW, YEARS),
+    "yesterday": lambda rng: Phrase("ontem", "yesterday"),
+}
 # What lasts or matters is told by months and years (`era`, `plan`), the rest by days.
 WHEN = {
-    "past": (fixed("past"), fixed("past"), last_weekday, ago(DAYS)),
-    "era": (fixed("past"), fixed("era"), last_weekday, ago(WEEKS), ago(YEARS), month_of_year),
-    "day": (lambda rng: Phrase("ontem", "yesterday"), last_weekday),
+    "past": "past, past, last, days ago",
+    "era": "past, era, last, weeks ago, years ago, year",
+    "day": "yesterday, last",
     # Nobody learns a language in a day.
-    "far past": (fixed("era"), ago(YEARS), month_of_year),
-    "far future": (fixed("plan"), from_now(YEARS), month),
+    "far past": "era, years ago, year",
+    "far future": "plan, in years, month",
     # For what did not happen, and for the weather.
-    "recent": (fixed("past"), fixed("past"), last_weekday),
-    "future": (fixed("future"), fixed("future"), next_weekday, weekday, from_now(DAYS), date),
-    "plan": (
-        *(fixed("future"), fixed("plan"), next_weekday, weekday),
-        *(from_now(WEEKS), from_now(YEARS), date, month, month),
-    ),
-    "soon": (fixed("future"), next_weekday, weekday),
-    "now": (fixed("now"),),
-    "often": (fixed("often"), fixed("part"), fixed("season"), weekdays),
-    "part": (fixed("part"), fixed("season"), weekdays),
-    "daytime": (fixed("part"),),
-    "season": (fixed("season"), weekdays, weekdays),
+    "recent": "past, past, last",
+    "future": "future, future, next, weekday, in days, date",
+    "forecast": "future, future, next, weekday",
+    "plan": "future, plan, next, weekday, in weeks, in years, date, month, month",
+    "soon": "future, next, weekday",
+    "agenda": "next, date, weekday",
+    "now": "now",
+    "often": "often, part, season, weekdays",
+    "part": "part, season, weekdays",
+    "daytime": "part",
+    "season": "season, weekdays, weekdays",
+    "month": "month",
+    "weekdays": "weekdays",
 }
 
 
-def when(rng: Random, tense: str) -> Phrase:
-    return rng.choice(WHEN[tense])(rng)
+def when(rng, kind):
+    time = rng.choice(WHEN[kind].split(", "))
+    return TIMES[time](rng) if time in TIMES else Phrase(*rng.choice(lex.TIMES[time]))
 
 
 # Clauses.
 
 
-def english(subject: Phrase, tense: str, verb: str) -> tuple[str, str]:
+def english(subject, tense, verb):
     """The auxiliary and the main verb of an English clause; `be` is its own auxiliary."""
     third = subject.person == 3 and not subject.plural and subject.en != "you"
-    if tense == "was doing":
-        return "was" if third else "were", en_verb(verb, "ing")
-    if tense in ("progressive", "going") or verb == "be":
-        past = tense == "past"
-        if subject.en == "I":
-            auxiliary = "was" if past else "am"
-        else:
-            auxiliary = ("was" if past else "is") if third else ("were" if past else "are")
-        main = {"progressive": en_verb(verb, "ing"), "going": f"going to {verb}"}
-        return ("will", "be") if tense == "future" else (auxiliary, main.get(tense, ""))
-    if tense == "future":
-        return "will", verb
-    if tense == "perfect":
-        return "has" if third else "have", en_verb(verb, "participle")
-    if tense == "past":
-        return "did", verb
-    return "does" if third else "do", verb
+    am = "am" if subject.en == "I" else "is" if third else "are"
+    was = "was" if third or subject.en == "I" else "were"
+    be = verb == "be"
+    return {
+        "present": (am, "") if be else ("does" if third else "do", verb),
+        "past": (was, "") if be else ("did", verb),
+        "future": ("will", verb),
+        "going": (am, f"going to {verb}"),
+        "perfect": ("has" if third else "have", en_verb(verb, "participle")),
+        "progressive": (am, en_verb(verb, "ing")),
+        "was doing": (was, en_verb(verb, "ing")),
+    }[tense]
 
 
-def portuguese(subject: Phrase, tense: str, verb: str) -> str:
+def portuguese(subject, tense, verb):
     """The verb of a Portuguese clause."""
-    if tense == "progressive":
-        return f"{pt_verb('estar', 'present', subject.person, subject.plural)} {pt_gerund(verb)}"
-    if tense == "going":
-        return f"{pt_verb('ir', 'present', subject.person, subject.plural)} {verb}"
-    if tense == "future":
-        forms = {(1, False): "irei", (1, True): "iremos", (3, False): "irá", (3, True): "irão"}
-        return f"{forms[subject.person, subject.plural]} {verb}"
-    if tense in ("was", "was doing"):
-        # The third person alone: "eu estava" cannot be told from "ele estava" once dropped.
-        was = "estavam" if subject.plural else "estava"
-        return was if tense == "was" else f"{was} {pt_gerund(verb)}"
-    return pt_verb(verb, tense, subject.person, subject.plural)
+    form = 2 * subject.plural + (subject.person == 3)
+    # The third person alone: "eu estava" cannot be told from "ele estava" once dropped.
+    was = "estavam" if subject.plural else "estava"
+    return {
+        "present": pt_forms(verb)[form],
+        "past": pt_forms(verb)[4 + form],
+        "future": f"{('irei', 'irá', 'iremos', 'irão')[form]} {verb}",
+        "going": f"{pt_forms('ir')[form]} {verb}",
+        "progressive": f"{pt_forms('estar')[form]} {pt_forms(verb)[GERUND]}",
+        "was": was,
+        "was doing": f"{was} {pt_forms(verb)[GERUND]}",
+    }[tense]
 
 
-def join(*parts: str) -> str:
+def join(*parts):
     return " ".join(filter(None, parts))
 
 
-def clause(
-    subject: Phrase,
-    tense: str,
-    pt: str,
-    en: str,
-    rest: Phrase = NOTHING,
-    mood: str = "",
-    adverb: tuple[str, str] = ("", ""),
-) -> Phrase:
+def clause(subject, tense, pt, en, rest=NOTHING, mood="", adverb=("", "")):
     """A clause without its full stop.
 
     Args:
@@ -564,47 +510,28 @@ def clause(
         # "Como" is also "how" and "like".
         subject = subject._replace(pt="eu")
     pt_tense, _, en_tense = tense.partition(":")
-    en_tense = en_tense or pt_tense
-    auxiliary, main = english(subject, en_tense, en)
-    words = (*subject.words, *rest.words)
+    auxiliary, main = english(subject, en_tense or pt_tense, en)
     no = "não" if mood == "not" else ""
     portuguese_clause = join(subject.pt, no, adverb[0], portuguese(subject, pt_tense, pt), rest.pt)
+    finite = {"do": "", "does": "s", "did": "past"}
     if mood == "?":
-        english_clause = join(auxiliary, subject.en, main, rest.en)
+        order = auxiliary, subject.en, main
     elif mood == "not":
-        english_clause = join(subject.en, auxiliary, "not", main, rest.en)
-    elif auxiliary in ("do", "does", "did"):
-        form = {"do": "", "does": "s", "did": "past"}[auxiliary]
-        finite = en_verb(en, form) if form else en
-        english_clause = join(subject.en, adverb[1], finite, rest.en)
+        order = subject.en, auxiliary, "not", main
+    elif auxiliary in finite:
+        order = subject.en, adverb[1], en_verb(en, finite[auxiliary])
     else:
-        english_clause = join(subject.en, auxiliary, adverb[1], main, rest.en)
-    return Phrase(portuguese_clause, english_clause, words)
+        order = subject.en, auxiliary, adverb[1], main
+    return Phrase(portuguese_clause, join(*order, rest.en), subject.words + rest.words)
 
 
-def finish(clause: Phrase, mood: str = "") -> Sentence:
-    """A clause with its full stop or question mark."""
-    end = "?" if mood == "?" else "."
-    return Sentence(clause.pt + end, clause.en + end, clause.words)
+def finish(clause, mood=""):
+    """A clause with its full stop, question mark or exclamation mark."""
+    end = mood if mood in ("?", "!") else "."
+    return clause._replace(pt=clause.pt + end, en=clause.en + end)
 
 
-def timed(rng: Random, clause: Phrase, time: Phrase, front: float = 0.45) -> Sentence:
+def timed(rng, clause, time, front=0.45):
     """A statement with its time: first or last in Portuguese, always last in English."""
-    first = rng.random() < front
-    pt = f"{time.pt}, {clause.pt}" if first else f"{clause.pt} {time.pt}"
-    return Sentence(pt + ".", f"{clause.en} {time.en}.", (*clause.words, *time.words))
-
-
-def distinct(*phrases: Phrase) -> bool:
-    """Whether no lemma occurs in two phrases ("Ana helps Ana")."""
-    words = [word for phrase in phrases for word in set(phrase.words)]
-    return len(words) == len(set(words))
-
-
-def chain(*phrases: Phrase) -> Phrase:
-    """Phrases one after the other in both languages."""
-    return Phrase(
-        join(*(p.pt for p in phrases)),
-        join(*(p.en for p in phrases)),
-        tuple(word for p in phrases for word in p.words),
-    )
+    first, whole = rng.random() < front, clause + time
+    return finish(whole._replace(pt=f"{time.pt}, {clause.pt}") if first else whole)
