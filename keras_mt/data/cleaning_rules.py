@@ -6,7 +6,7 @@ import hashlib
 import re
 import unicodedata
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from keras_mt.errors import InputError
 from keras_mt.extras import require
@@ -156,10 +156,10 @@ def _language(text, language):
     code = _identified(language)
     if sum(map(str.isalpha, text)) < MIN_LANGUAGE_LETTERS:
         return False
-    best, probability = _identifier().classify(text)
+    best, probability = language_identifier().classify(text)
     if best == code or probability < 0.5:
         return False
-    return dict(_identifier().rank(text))[code] < MIN_LANGUAGE
+    return dict(language_identifier().rank(text))[code] < MIN_LANGUAGE
 
 
 @_rule("the pair repeats an earlier one, but for case, punctuation and white space")
@@ -214,17 +214,20 @@ def _significant(numbers):
 
 
 @functools.cache
-def _identifier():
+def language_identifier(codes: tuple[str, ...] = ()) -> Any:
+    """py3langid's identifier, of some languages or of all."""
     from py3langid.langid import MODEL_FILE, LanguageIdentifier
 
-    return LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
+    identifier = LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
+    identifier.set_languages([*codes] or None)
+    return identifier
 
 
 @functools.cache
 def _identified(language):
     """The identifier's code of a language."""
     code = {"nb": "no"}.get(_base(language), _base(language))
-    if code not in (known := dict(_identifier().rank("a"))):
+    if code not in (known := dict(language_identifier().rank("a"))):
         raise InputError(
             f"py3langid does not know the language {language!r}; it knows "
             f"{', '.join(sorted(known))}. Leave --identify out."

@@ -27,7 +27,7 @@ from keras_mt.serving.fields import Endpoint, Fields, KeyFields, openapi, read_f
 from keras_mt.serving.files import Files
 from keras_mt.serving.glossaries import Glossaries
 from keras_mt.serving.messages import Answer
-from keras_mt.serving.pool import Pool, QueueFullError
+from keras_mt.serving.pool import Pool
 from keras_mt.serving.texts import Plan, Translation, Wish
 
 _log = logging.getLogger("keras_mt.serving")
@@ -140,14 +140,23 @@ class Service:
 
     def _planned(self, user, text, wish):
         """The model for a text, and its `Plan`."""
-        if not wish.source:
-            known = self.catalogue.sources_of(wish.target)
-            source, confidence = self.catalogue.detect(text, known, wish.html)[0]
-            wish = dataclasses.replace(wish, source=source, confidence=confidence)
+        wish = self.with_source(wish, text)
+        pool = self.pool(user, wish)
+        return pool, Plan(text, wish, pool.facts)
+
+    def with_source(self, wish: Wish, text: str) -> Wish:
+        """A wish with the language that a text seems to have, if it names none."""
+        if wish.source:
+            return wish
+        known = self.catalogue.sources_of(wish.target)
+        source, confidence = self.catalogue.detect(text, known, wish.html)[0]
+        return dataclasses.replace(wish, source=source, confidence=confidence)
+
+    def pool(self, user: str, wish: Wish) -> Pool:
+        """The model for a wish; ApiError if there is none, or no such glossary for the user."""
         if wish.glossary is not None:
             self.glossaries.find(wish.glossary, user, (wish.source, wish.target))
-        pool = self.catalogue.pool(wish.source, wish.target)
-        return pool, Plan(text, wish, pool.facts)
+        return self.catalogue.pool(wish.source, wish.target)
 
     async def answers(
         self, user: str, pool: Pool, plans: Sequence[Plan], waits: bool = False
@@ -209,7 +218,7 @@ def create_app(service: Service) -> Starlette:
     cors = list(service.settings.cors)
     every = {"allow_methods": ["*"], "allow_headers": ["*"], "expose_headers": list(_EXPOSED)}
     allowed = [Middleware(CORSMiddleware, allow_origins=cors, **every)] if cors else []
-    handlers = {kind: _failed for kind in (ApiError, QueueFullError, HTTPException, Exception)}
+    handlers = {kind: _failed for kind in (ApiError, HTTPException, Exception)}
     return Starlette(
         routes=[*map(service.route, endpoints), *page.routes()],
         middleware=[*allowed, Middleware(_Watch, service)],
@@ -227,9 +236,6 @@ def _failed(request, error):
     message = "there is an error in the server; its log has more"
     if isinstance(error, ApiError):
         status, message, headers = error.status, error.message, error.headers
-    elif isinstance(error, QueueFullError):
-        status, message = 429, str(error)
-        headers = {"Retry-After": str(error.retry_after)}
     elif isinstance(error, HTTPException):
         status, message = error.status_code, _MESSAGES.get(error.status_code, error.detail)
         headers = error.headers or {}

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 
 import langcodes
 
+from keras_mt.data.cleaning_rules import language_identifier
 from keras_mt.extras import require
 from keras_mt.serving.errors import ApiError
 from keras_mt.serving.pool import Pool
@@ -83,7 +84,7 @@ class Catalogue:
         if not known:
             raise ApiError(400, f"name the source language, one of {', '.join(codes)}")
         text = re.sub("<[^<>]*>", " ", text) if html else text
-        ranked = _identifier(tuple(known)).rank(text[:_READ])
+        ranked = language_identifier(tuple(known)).rank(text[:_READ])
         return [(known[name], float(probability)) for name, probability in ranked]
 
 
@@ -112,18 +113,8 @@ def _closest(code, known):
 @functools.cache
 def _by_identifier(codes):
     """The model's codes by those of the identifier, which has not all of them."""
-    langid = require("py3langid.langid", "serve", "To find the language of a text")
-    names = {name for name, _ in _identifier(None, langid).rank("a")}
+    require("py3langid", "serve", "To find the language of a text")
+    names = {name for name, _ in language_identifier().rank("a")}
     bases = {code: langcodes.Language.get(code).language for code in codes}
     bases |= {code: "no" for code, base in bases.items() if base == "nb"}
     return {base: code for code, base in reversed(bases.items()) if base in names}
-
-
-@functools.cache
-def _identifier(names, langid=None):
-    from py3langid.langid import MODEL_FILE, LanguageIdentifier
-
-    identifier = LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
-    if names:
-        identifier.set_languages(list(names))
-    return identifier

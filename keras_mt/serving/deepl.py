@@ -101,7 +101,7 @@ class _Api:
     async def translate(self, request: Request, fields: _TextFields, user: str) -> Response:
         # XML is read as HTML, whose reader keeps elements that it does not know, such as `<x/>`.
         is_html = bool(fields.tag_handling)
-        wish = self._wish(fields, user, is_html, fields.split_sentences)
+        wish = self._wish(fields, is_html, fields.split_sentences)
         found = await self._service.translate(user, fields.text, wish)
         rows = [
             {
@@ -113,14 +113,12 @@ class _Api:
         ]
         return JSONResponse({"translations": rows}, headers=fields.headers)
 
-    def _wish(self, fields, user, *details):
+    def _wish(self, fields, *details):
         """The wish of fields; its source is "" if none is named."""
         target = self._catalogue.target(fields.target_lang)
         source = fields.source_lang and self._catalogue.source(fields.source_lang)
-        if fields.glossary_id:
-            if not source:
-                raise ApiError(400, "glossary_id needs source_lang")
-            self._glossaries.find(fields.glossary_id, user, (source, target))
+        if fields.glossary_id and not source:
+            raise ApiError(400, "glossary_id needs source_lang")
         return Wish(source, target, fields.glossary_id or None, *details)
 
     async def languages(self, request: Request, fields: _LanguagesFields, user: str) -> Response:
@@ -189,7 +187,7 @@ class _Api:
         name = fields.filename or getattr(fields.file, "filename", None) or ""
         if not name.lower().endswith(fields.output_format.lower()):
             raise ApiError(400, "output_format: a document keeps its format")
-        file = await self._files.begin(fields.file, self._wish(fields, user), user, name)
+        file = await self._files.begin(fields.file, self._wish(fields), user, name)
         answer = {"document_id": file.id, "document_key": file.key}
         return JSONResponse(answer, headers=fields.headers)
 

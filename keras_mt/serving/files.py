@@ -78,7 +78,7 @@ class Files:
         if not isinstance(upload, UploadFile) or suffix not in SUFFIXES:
             raise ApiError(400, f"file: a file with a name in {', '.join(SUFFIXES)} is needed")
         if wish.source:
-            self._service.catalogue.pool(wish.source, wish.target)
+            self._service.pool(user, wish)
         data, id = await upload.read(), secrets.token_hex(16).upper()
         own = [file for file in self._all.values() if file.user == user]
         if len(own) >= _MOST:
@@ -158,15 +158,9 @@ class Files:
 
     def _translations(self, file, wish, loop, texts):
         """A translation of each text, and why some have none."""
-        catalogue = self._service.catalogue
-        if not file.source:
-            known = catalogue.sources_of(wish.target)
-            file.source = catalogue.detect("\n".join(texts), known)[0][0]
-        pool = catalogue.pool(file.source, wish.target)
-        if wish.glossary is not None:
-            pair = file.source, wish.target
-            self._service.glossaries.find(wish.glossary, file.user, pair)
         wish = dataclasses.replace(wish, source=file.source)
+        wish = self._service.with_source(wish, "\n".join(texts))
+        file.source, pool = wish.source, self._service.pool(file.user, wish)
         plans = [Plan(text, wish, pool.facts) for text in texts]
         file.call = asyncio.run_coroutine_threadsafe(self._answers(file, pool, plans), loop)
         found, reasons = [], {}

@@ -90,11 +90,7 @@ class _Api:
         return JSONResponse([{**_named(code), "targets": own} for code, own in every.items()])
 
     async def translate_file(self, request: Request, fields: _FileFields, user: str) -> Response:
-        wish = self._wish(fields)
-        if wish.glossary is not None:
-            pair = (wish.source, wish.target) if wish.source else None
-            self._service.glossaries.find(wish.glossary, user, pair)
-        file = await self._files.begin(fields.file, wish, user)
+        file = await self._files.begin(fields.file, self._wish(fields), user)
         try:
             await file.task
         except ApiError:

@@ -22,9 +22,6 @@ class Job(NamedTuple):
     detailed: bool = False
 
 
-MOST_GLOSSARIES = 64  # That a worker remembers; more than a batch has.
-
-
 class Answer(NamedTuple):
     """What became of a job: hypotheses, best first, or why there are none.
 

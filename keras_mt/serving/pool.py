@@ -15,23 +15,25 @@ from pathlib import Path
 from typing import Any
 
 from keras_mt.errors import InputError
-from keras_mt.serving.messages import MOST_GLOSSARIES, Answer, Facts, Job
+from keras_mt.serving.errors import ApiError
+from keras_mt.serving.messages import Answer, Facts, Job
 from keras_mt.serving.queue import FairQueue, Turn
 from keras_mt.serving.worker import translate
 from keras_mt_command import begin_worker, load_worker
 
 _log = logging.getLogger("keras_mt.serving")
+_MOST_GLOSSARIES = 64  # That a worker remembers; more than a batch has.
 _TRIES = 3  # The workers that a text may take with it.
 _HEARTBEAT = 1.0  # Seconds after which a worker that has nothing to do is looked after.
 _LONGEST_PAUSE = 30  # Seconds between two workers that cannot start.
 
 
-class QueueFullError(Exception):
-    """More texts wait than may; `retry_after` is the number of seconds until there is room."""
+class QueueFullError(ApiError):
+    """More texts wait than may; in `seconds` there is room."""
 
-    def __init__(self, retry_after: int):
-        super().__init__(f"too many texts are waiting: try again in {retry_after} s")
-        self.retry_after = retry_after
+    def __init__(self, seconds: int):
+        message = f"too many texts are waiting: try again in {seconds} s"
+        super().__init__(429, message, {"Retry-After": str(seconds)})
 
 
 @dataclasses.dataclass(eq=False)
@@ -165,13 +167,12 @@ class Pool:
                         await call(os.getpid)  # If it lives.
                     continue
                 wanted = {task.job.glossary for task in tasks} - {None}
-                if len(known | wanted) > MOST_GLOSSARIES:
-                    known.clear()
-                keys = wanted - known
-                known |= keys
-                terms = {key: self._terms(key) for key in keys}
+                is_full = len(known | wanted) > _MOST_GLOSSARIES
+                known = set() if is_full else known
+                terms = {key: self._terms(key) for key in wanted - known}
+                known |= wanted
                 start, jobs = time.monotonic(), [task.job for task in tasks]
-                answers = await call(translate, jobs, terms)
+                answers = await call(translate, jobs, terms, is_full)
                 seconds = (time.monotonic() - start) / len(tasks) / self._workers
                 self._seconds += 0.1 * (seconds - self._seconds)
                 for task, answer in zip(tasks, answers, strict=True):

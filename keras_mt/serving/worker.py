@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from keras_mt.errors import InputError
-from keras_mt.serving.messages import MOST_GLOSSARIES, Answer, Facts, Job
+from keras_mt.serving.messages import Answer, Facts, Job
 from keras_mt.text.glossary import Glossary
 from keras_mt.translation.interface import LANGUAGES, BaseTranslator
 
@@ -32,13 +32,16 @@ def start(translator: BaseTranslator, batch: int) -> Facts:
     )
 
 
-def translate(jobs: Sequence[Job], glossaries: Mapping[str, Any]) -> list[Answer]:
+def translate(
+    jobs: Sequence[Job], glossaries: Mapping[str, Any], forget: bool = False
+) -> list[Answer]:
     """An answer for each job, all or none of which are detailed.
 
-    One that fails takes no other with it. The worker remembers glossaries, terms by their keys.
+    One that fails takes no other with it. The worker remembers glossaries, terms by their keys,
+    until it is to `forget` those of before.
     """
     try:
-        if len(_glossaries) + len(glossaries) > MOST_GLOSSARIES:  # As the pool has it.
+        if forget:
             _glossaries.clear()
         _glossaries.update({key: Glossary(terms) for key, terms in glossaries.items()})
         return list(_translated(*_model, jobs))

@@ -25,7 +25,7 @@ def load(path):
     return Facts(os.getpid(), [("en", "de")], [], True, True, True, True, 8)
 
 
-def translate(jobs, glossaries):
+def translate(jobs, glossaries, forget):
     assert not known.keys() & glossaries
     known.update(glossaries)
     return [_answer(job.text, job.glossary) for job in jobs]
