@@ -71,11 +71,6 @@ class MarianConfig:
         """True if the decoder has SSRU in place of self-attention."""
         return self.transformer_decoder_autoreg == "rnn"
 
-    @property
-    def decoder_dim_ffn(self) -> int:
-        """The inner width of the decoder's feed-forward networks."""
-        return self.transformer_decoder_dim_ffn or self.transformer_dim_ffn
-
 
 # Fields that some of Marian's readers need. In a model that is read they must be empty too.
 _EMPTY = {

@@ -119,7 +119,7 @@ def _arguments(config):
         "num_encoder_layers": config.enc_depth,
         "num_decoder_layers": config.dec_depth,
         "encoder_d_ff": config.transformer_dim_ffn,
-        "decoder_d_ff": config.decoder_dim_ffn,
+        "decoder_d_ff": config.transformer_decoder_dim_ffn or config.transformer_dim_ffn,
         "activation": _ACTIVATIONS.get(activation, activation),
         "decoder_sublayers": "rcf" * config.dec_depth if config.recurrent else None,
         "share_embeddings": config.tied_embeddings_src or config.tied_embeddings_all,

@@ -12,8 +12,7 @@ from conftest import needed
 from small import small
 
 from keras_mt import Translator
-from keras_mt.convert.ids import special_ids
-from keras_mt.convert.onnx import _converted, to_onnx
+from keras_mt.convert.onnx import _converted, special_ids, to_onnx
 from keras_mt.data import phrasebook
 from keras_mt.models import ARCHITECTURES
 

@@ -12,7 +12,7 @@ from runs import log_rows
 
 from keras_mt import ExportedTranslator, Tokenizer, Translator
 from keras_mt.convert import import_model
-from keras_mt.convert.ids import special_ids
+from keras_mt.convert.onnx import special_ids
 from keras_mt.data import load_corpus
 from keras_mt.run_folder import RunFolder
 from keras_mt.training import train
