@@ -110,6 +110,7 @@ test-versions: .venv-oldest/tested .venv-newest/tested
 FORCE:
 
 lint: $(VENV)/installed-lint
+	$(BIN)/codespell *.md docs/*.md docs/lectures/*.md benchmarks examples keras_mt
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 

@@ -69,7 +69,7 @@ def link_outside(app, name, source):
     text = re.sub(r"\]\((?:\.\./)?api/\w+\.md#(keras_mt\.[\w.]+)\)", r"](#\1)", source[0])
     text = text.replace("](../CHANGELOG.md)", "](changelog.md)")
     text = text.replace("](../../CONTRIBUTING.md)", "](../contributing.md)")
-    source[0] = re.sub(r"\]\((\.\./[^)]+\.md)\)", link, text)
+    source[0] = re.sub(r"\]\((\.\./[^)#]+\.md)(#[^)]*)?\)", link, text)
 
 
 def formula(writer, node):

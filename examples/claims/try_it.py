@@ -91,7 +91,7 @@ CLAIMS = {
     "parts": {
         "all": "Transformer",
         "without residual connections": "no residual",
-        "without normalisation": "no norm",
+        "without normalization": "no norm",
         "without 1/sqrt(d_k)": "no 1/sqrt(d_k)",
     },
     "heads": {"1": "1 head", "2": "2 heads", "4": "Transformer", "8": "8 heads"},

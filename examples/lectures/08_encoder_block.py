@@ -4,8 +4,8 @@
 
 The network sees each position by itself, as a convolution of width 1 does. The residual sum gives
 the gradient a way past every sublayer, so that it arrives at the bottom of a deep stack;
-the normalisation keeps it from growing on the way. Layer normalisation gives each position mean 0
-and variance 1, whatever else is in the batch; batch normalisation does this for each feature, over
+the normalization keeps it from growing on the way. Layer normalization gives each position mean 0
+and variance 1, whatever else is in the batch; batch normalization does this for each feature, over
 the batch.
 """
 
@@ -38,8 +38,8 @@ batch = np.array([[1.0, 2, 3, 6], [10, 20, 30, 60], [4, 4, 8, 8]], "float32")
 by_position = keras.layers.LayerNormalization()(batch)
 by_feature = keras.layers.BatchNormalization()(batch, training=True)
 walk.table("Three positions of width 4", batch, digits=0)
-walk.table("Layer normalisation: each row has mean 0 and variance 1", by_position)
-walk.table("Batch normalisation: each column has mean 0 and variance 1", by_feature)
+walk.table("Layer normalization: each row has mean 0 and variance 1", by_position)
+walk.table("Batch normalization: each column has mean 0 and variance 1", by_feature)
 
 
 def gradients(sublayer):

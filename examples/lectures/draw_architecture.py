@@ -59,7 +59,7 @@ def stack(x, y, letter, sublayers, side):
         if i:
             arrow((x, y + 20), (x, y - 1))
         box(x, y - 24, words, kind, shapes.format(letter))
-        box(x, y - 82, "add and normalise", "norm")
+        box(x, y - 82, "add and normalize", "norm")
         arrow((x, y - 46), (x, y - 67))
         turn = x + side * (BOX / 2 + 22)
         arrow((x, y + 11), (turn, y + 11), (turn, y - 82), (x + side * BOX / 2, y - 82))

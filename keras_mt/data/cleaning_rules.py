@@ -164,7 +164,7 @@ def normalized(text: str) -> str:
 
 
 def pair_hash(source: str, target: str) -> int:
-    """64 bits that normalised pairs have in common if they are equal."""
+    """64 bits that normalized pairs have in common if they are equal."""
     text = f"{normalized(source)}\n{normalized(target)}".encode("utf-8", "surrogatepass")
     return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "little")
 

@@ -7,12 +7,12 @@ import tensorflow as tf
 
 from keras_mt.layers.types import Tensor
 
-# The epsilon of TensorFlow's fused normalisation, whatever the epsilon of the graph it replaces.
+# The epsilon of TensorFlow's fused normalization, whatever the epsilon of the graph it replaces.
 _FUSED_EPSILON = 1e-3
 
 
 def normalize(x: Tensor, gamma: Tensor, beta: Tensor, epsilon: float) -> Tensor | None:
-    """Layer normalisation over the last axis, computed in float32, fused into one kernel.
+    """Layer normalization over the last axis, computed in float32, fused into one kernel.
 
     TensorFlow (remapper.cc, FindMklLayerNorm) replaces these ten operations if they come in this
     order, the axis is counted from the front, and scale and offset are constants. Its epsilon is

@@ -52,7 +52,7 @@ class Predictor:
         return predictor
 
     def with_constant_vectors(self) -> Self:
-        """The predictor with biases and scales as constants: normalisation by these is faster."""
+        """The predictor with biases and scales as constants: normalization by these is faster."""
         vectors = [variable for variable in self.variables if len(variable.shape) == 1]
         return self._with_scope(ConstantScope(vectors))
 

@@ -16,7 +16,7 @@ from keras_mt.layers.ssru import SSRU
 from keras_mt.layers.types import Activation, Shape, Tensor
 from keras_mt.layers.validation import check_sequences
 
-# The attribute of each sublayer; that of its normalisation ends in `_norm`.
+# The attribute of each sublayer; that of its normalization ends in `_norm`.
 _SUBLAYERS = {"s": "self_attention", "r": "recurrent", "c": "cross_attention", "f": "feed_forward"}
 
 
@@ -137,9 +137,9 @@ class EncoderBlock(_Block):
         d_ff: Inner width of the feed-forward network.
         dropout: Rate of dropout on the output of each sublayer, at least 0 and below 1.
         activation: Activation of the feed-forward network.
-        pre_norm: Whether to normalise the input of each sublayer rather than the sum after it; a
-            stack of such blocks needs one more normalisation at its end.
-        norm: `"layer"` for layer normalisation, `"rms"` for RMS normalisation.
+        pre_norm: Whether to normalize the input of each sublayer rather than the sum after it; a
+            stack of such blocks needs one more normalization at its end.
+        norm: `"layer"` for layer normalization, `"rms"` for RMS normalization.
         sublayers: The sublayers and their order, as letters: `s` for self-attention, `f` for
             feed-forward; None for `"sf"`.
         gated: Whether the feed-forward network has a gate, as in `FeedForward`.
@@ -147,7 +147,7 @@ class EncoderBlock(_Block):
         num_key_value_heads, key_dim, scale_attention, rotary_base: As in `MultiHeadAttention`.
         feed_forward: A layer in place of `FeedForward`, to which `d_ff`, `activation`, `gated` and
             `use_bias` then do not apply; it is called with `training` and, if it takes one, `mask`.
-        norm_epsilon: What the normalisations add to the variance.
+        norm_epsilon: What the normalizations add to the variance.
         **kwargs: `name`, `dtype` and the other arguments of `keras.layers.Layer`.
 
     Call arguments:
@@ -169,7 +169,7 @@ class EncoderBlock(_Block):
 
     Reference:
         Vaswani et al. 2017, section 3.1 (https://arxiv.org/abs/1706.03762); pre-norm: Xiong et al.
-        2020 (https://arxiv.org/abs/2002.04745); RMS normalisation: Zhang and Sennrich 2019
+        2020 (https://arxiv.org/abs/2002.04745); RMS normalization: Zhang and Sennrich 2019
         (https://arxiv.org/abs/1910.07467); orders: Press et al. 2020
         (https://arxiv.org/abs/1911.03864).
 

@@ -1,4 +1,4 @@
-"""The layer normalisations of the blocks."""
+"""The layer normalizations of the blocks."""
 
 import keras
 
@@ -18,7 +18,7 @@ class LayerNormalization(keras.layers.LayerNormalization):
 
 
 def norm_layer(norm: str, dtype: DType, name: str, epsilon: float = 1e-5) -> keras.layers.Layer:
-    """The normalisation that blocks have, `"layer"` or `"rms"`; a pre-norm stack ends with one."""
+    """The normalization that blocks have, `"layer"` or `"rms"`; a pre-norm stack ends with one."""
     check_one_of(("layer", "rms"), norm=norm)
     layer_class = LayerNormalization if norm == "layer" else keras.layers.RMSNormalization
     layer = layer_class(epsilon=epsilon, dtype=dtype, name=name)

@@ -126,7 +126,7 @@ class PositionalEmbedding(BaseLayer):
             count from `padding_id + 1`; `"tensor2tensor"`, the same from 0; `"learned"`; or None
             for no positions, for instance where attention has rotary ones.
         scale: Whether the embeddings are multiplied by `sqrt(d_model)`.
-        normalize: Whether the sum of embeddings and positions is normalised.
+        normalize: Whether the sum of embeddings and positions is normalized.
         use_bias: Whether a bias, which does not train, is added to the logits.
         zero_id: A token whose embedding is zero, such as the start in Marian; None for none.
         **kwargs: `name`, `dtype` and the other arguments of `keras.layers.Layer`.

@@ -58,7 +58,7 @@ class Transformer(RecordedModel, Seq2Seq, keras.Model):
         d_ff: Inner width of the feed-forward networks.
         dropout: Rate of dropout on the embeddings and on the output of each sublayer.
         activation: Activation of the feed-forward networks.
-        pre_norm: Whether to normalise before each sublayer rather than after.
+        pre_norm: Whether to normalize before each sublayer rather than after.
         share_embeddings: Whether source and target embed with the same weights.
         tie_output: Whether the output projection shares the target's embedding weights.
         max_length: The longest source or target, in tokens.
@@ -83,7 +83,7 @@ class Transformer(RecordedModel, Seq2Seq, keras.Model):
         encoder_d_ff, decoder_d_ff: Inner widths of the feed-forward networks; None for `d_ff`.
         scale_embeddings, normalize_embeddings, logits_bias, zero_id: `scale`, `normalize`,
             `use_bias` and `zero_id` of `PositionalEmbedding`.
-        final_norm: Whether both stacks end with a normalisation; None for `pre_norm`.
+        final_norm: Whether both stacks end with a normalization; None for `pre_norm`.
         alignment_head: The head that `attention` is that of: `(layer, head)`, both from 0, of the
             decoder's blocks with cross-attention. None for the mean of the last one's heads.
         reads_terms: Whether a glossary's terms are written into its sources, which it must have
@@ -320,7 +320,7 @@ def _embeddings(arguments, policy):
     )
     if share and not normalize:
         return target, target
-    # Each side has its own normalisation.
+    # Each side has its own normalization.
     weights = {"_embedding": target.embedding} if share else {}
     return PositionalEmbedding(**options, **weights, name="source_embedding"), target
 

@@ -52,7 +52,7 @@ class _Side(tf.Module):
 class PretrainedTokenizer(TableVocabulary, tf.Module, BaseTokenizer):
     """SentencePiece with a table of the ids of its pieces; each may be shared by both sides.
 
-    Text is normalised only as the SentencePiece model says. A piece that is not in the table is
+    Text is normalized only as the SentencePiece model says. A piece that is not in the table is
     unknown. What looks like a special token, such as `</s>`, is treated as plain text; but a source
     may begin with one of the `language_tags`, such as `>>fra<<`. For arguments, see
     `TableVocabulary`.

@@ -47,7 +47,7 @@ class Tokenizer(SentencePieceVocabulary, SentencePiece, BaseTokenizer):
     It is a `tensorflow_text.SentencepieceTokenizer`, so it runs eagerly, in `tf.data`, in a
     `tf.function` and in a SavedModel. Ids: 0 padding, 1 unknown, 2 start, 3 end.
 
-    Text is normalised to NFKC. A run of white space, control characters, direction marks and bytes
+    Text is normalized to NFKC. A run of white space, control characters, direction marks and bytes
     that are not UTF-8 becomes one space, or nothing at either end of the text. `▁`, which
     SentencePiece uses for a space, becomes `_` in the input. What looks like a special token, such
     as `</s>`, is treated as plain text.
@@ -56,7 +56,7 @@ class Tokenizer(SentencePieceVocabulary, SentencePiece, BaseTokenizer):
     stands for the target's language, in front of the source; the source's language is not marked.
 
     Args:
-        model: A serialised SentencePiece model, bytes; also an attribute. `Tokenizer.train` and
+        model: A serialized SentencePiece model, bytes; also an attribute. `Tokenizer.train` and
             `Tokenizer.load` make tokenizers from text and from a file.
 
     Attributes:

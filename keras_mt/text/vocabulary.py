@@ -134,7 +134,7 @@ class SentencePieceVocabulary(Vocabulary):
 class TableVocabulary(Vocabulary):
     """SentencePiece models with separate tables of ids; each may be shared by both sides.
 
-    `models` are serialised, and `pieces` in the order of their ids, "" for an id without one: the
+    `models` are serialized, and `pieces` in the order of their ids, "" for an id without one: the
     source's and the target's, or one for both. `special` pieces are not text; the first is the
     unknown token. `forbidden_ids` are besides the padding. Languages and tags have their ids by
     name. The rest is as in `BaseTokenizer`.

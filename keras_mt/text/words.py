@@ -78,12 +78,12 @@ def word_alignment(source: Words, target: Words, attention: np.ndarray | None) -
 
     The attention of words counts less what a source word gets of every target word. Words at like
     places and of like letters count for more; words go with words, marks with marks. Columns and
-    rows are normalised in turn, as by Sinkhorn and Knopp 1967, so that no word attracts all.
+    rows are normalized in turn, as by Sinkhorn and Knopp 1967, so that no word attracts all.
     Without attention places and letters alone count.
     """
     shares = np.ones((len(target), len(source)))
     if attention is not None:
-        shares = _normalised(attention * target.real[:, None] * source.real, axis=1)
+        shares = _normalized(attention * target.real[:, None] * source.real, axis=1)
         usual = shares.sum(axis=0) / max(1, target.real.sum())
         shares = np.maximum(shares - usual, 0) + 1e-4
     places = [(np.arange(len(words)) + 0.5) / max(1, len(words)) for words in (target, source)]
@@ -93,7 +93,7 @@ def word_alignment(source: Words, target: Words, attention: np.ndarray | None) -
     lines, target_lines = line_numbers(source, target)
     shares *= target_lines[:, None] == lines
     for _ in range(2):
-        shares = _normalised(_normalised(shares, axis=0, least=0.1), axis=1)
+        shares = _normalized(_normalized(shares, axis=0, least=0.1), axis=1)
     return shares
 
 
@@ -139,7 +139,7 @@ def words_of_pieces(words: Sequence[str], pieces: Sequence[str]) -> np.ndarray:
     return np.where(has_letters | ~np.isin(found, found[has_letters]), found, -1).astype(np.int32)
 
 
-def _normalised(shares, axis, least=1e-9):
+def _normalized(shares, axis, least=1e-9):
     return shares / np.maximum(shares.sum(axis=axis, keepdims=True), least)
 
 

@@ -157,7 +157,7 @@ def test_all_translations_are_those_of_transformers(
         "own": {},
     }.items():
         if how == "greedy" and name == "marian_normalized":
-            continue  # With one beam transformers penalises repetitions by logits.
+            continue  # With one beam transformers penalizes repetitions by logits.
         translator = Translator.load(run, **options)
         found = check_search(translator, golden, name, how, number)
     if number == 6:
@@ -389,7 +389,7 @@ def test_a_missing_file_is_named(copied, name, file):
         from_huggingface(folder)
 
 
-def test_the_card_has_the_licence(copied):
+def test_the_card_has_the_license(copied):
     folder = copied("nllb")
     (folder / "README.md").write_text("---\nlanguage: x\nlicense: cc-by-nc-4.0\n---\n# A model\n")
     import_model(folder, folder / "run")

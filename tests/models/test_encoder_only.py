@@ -32,7 +32,7 @@ def test_it_computes_what_bert_does():
     model = EncoderOnly(23, 2, 16, 4, 24, max_length=12)
 
     def layer(name):
-        """Of a dense layer or a normalisation, in Keras's layout."""
+        """Of a dense layer or a normalization, in Keras's layout."""
         weight = weights.pop(f"{name}.weight")
         return [weight.T, weights.pop(f"{name}.bias")]
 

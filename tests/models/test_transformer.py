@@ -50,7 +50,7 @@ def test_presets_have_the_papers_sizes(preset, sizes):
     assert model.get_config()["num_heads"] == {"tiny": 4, "small": 4, "base": 8, "big": 16}[preset]
 
 
-def test_presets_have_the_papers_regularisation():
+def test_presets_have_the_papers_regularization():
     # Vaswani et al. 2017, table 3.
     for preset, dropout in (("base", 0.1), ("big", 0.3), ("tiny", 0.3)):
         assert PRESETS[preset]["model"]["dropout"] == dropout

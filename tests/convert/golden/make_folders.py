@@ -229,7 +229,7 @@ def marian(folder, train_pairs, trained=False, marks=(), apart=False, normalized
         **options,
     }
     if normalized:
-        # BART has the normalisation; it gets Marian's positions.
+        # BART has the normalization; it gets Marian's positions.
         model = BartForConditionalGeneration(BartConfig(**config, bos_token_id=None))
         sinusoids = MarianMTModel(MarianConfig(**config)).model.encoder.embed_positions.weight
         randomize(model, 0.4)
