@@ -165,21 +165,6 @@ def test_other_shell_is_parsed(block):
             subcommand.make_context(words[1], arguments)  # Parses; does not invoke.
 
 
-@pytest.mark.parametrize(
-    ("name", "mark"),
-    [
-        ("classify_with_a_layer.py", "classifier.fit("),
-        ("own_model.py", "class GRUTranslator"),
-    ],
-)
-def test_the_examples_are_what_is_shown(name, mark):
-    source = (ROOT / "examples" / name).read_text(encoding="utf-8")
-    (shown,) = (block for block in blocks("python") if mark in block)
-    lines = iter(source.splitlines())
-    for line in shown.splitlines():
-        assert line.startswith("EPOCHS") or line in lines, line
-
-
 def test_the_model_of_ones_own_is_shown_whole():
     source = (ROOT / "examples" / "own_model.py").read_text(encoding="utf-8")
     model = source[source.index("@keras.saving") : source.index("\n\nif __name__")]
