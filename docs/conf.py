@@ -45,7 +45,7 @@ autosummary_generate = False
 
 myst_enable_extensions = ["colon_fence", "dollarmath"]
 myst_heading_anchors = 3
-nb_execution_mode = "off"  # `make notebooks` runs them; what they show is kept in them.
+nb_execution_mode = "off"  # `make notebooks` runs them and keeps what they show.
 copybutton_prompt_text = r">>> |\.\.\. "
 copybutton_prompt_is_regexp = True
 

@@ -1,4 +1,4 @@
-"""The notebooks run, cell by cell, on less text; what they show on all of it is kept in them."""
+"""The notebook runs, cell by cell, for some steps; it keeps what it shows after all of them."""
 
 import json
 import sys
@@ -9,25 +9,15 @@ import keras
 import pytest
 from conftest import ROOT
 
-# What stands in the first cell of each, for a run of seconds.
-SIZES = {
-    "text_to_server": {"PAIRS": 400, "EPOCHS": 1},
-    "own_architecture": {"SENTENCES": 60, "STEPS": 6},
-}
-NOTEBOOKS = {
-    name: json.loads((ROOT / "docs" / "notebooks" / f"{name}.ipynb").read_text(encoding="utf-8"))
-    for name in SIZES
-}
-
-
-def code(name):
-    return [cell for cell in NOTEBOOKS[name]["cells"] if cell["cell_type"] == "code"]
+TEXT = (ROOT / "docs" / "notebooks" / "own_architecture.ipynb").read_text(encoding="utf-8")
+CODE = [cell for cell in json.loads(TEXT)["cells"] if cell["cell_type"] == "code"]
+# What stands in the first cell, for a run of seconds.
+SIZES = {"SENTENCES": 60, "STEPS": 6}
 
 
 @pytest.mark.long
 @pytest.mark.exhaustive
-@pytest.mark.parametrize("name", SIZES)
-def test_its_cells_run(name, eager, signatures_alone, monkeypatch, tmp_path):
+def test_its_cells_run(eager, signatures_alone, monkeypatch, tmp_path):
     def image(path, **options):
         assert Path(path).stat().st_size > 5000
 
@@ -37,23 +27,20 @@ def test_its_cells_run(name, eager, signatures_alone, monkeypatch, tmp_path):
     monkeypatch.setitem(keras.saving.get_custom_objects(), "notebook>Hybrid", None)
     monkeypatch.chdir(tmp_path)
     signatures_alone("serving_default")
-    sizes, *cells = ("".join(cell["source"]) for cell in code(name))
+    sizes, *cells = ("".join(cell["source"]) for cell in CODE)
     namespace = {}
     exec(sizes, namespace)
-    assert all(namespace[each] > size for each, size in SIZES[name].items())
-    namespace |= SIZES[name]
+    assert all(namespace[each] > size for each, size in SIZES.items())
+    namespace |= SIZES
     for i, source in enumerate(cells):
-        exec(compile(source, f"{name}[{i}]", "exec"), namespace)
-        if "references" in namespace:  # A model of some steps writes more than it can align.
-            namespace["translations"] = namespace["references"]
+        exec(compile(source, f"own_architecture[{i}]", "exec"), namespace)
 
 
-@pytest.mark.parametrize("name", SIZES)
-def test_what_it_shows_is_kept(name):
+def test_what_it_shows_is_kept():
     kinds = []
-    for cell in code(name):
+    for cell in CODE:
         for output in cell["outputs"]:
             assert output["output_type"] != "error" and output.get("name") != "stderr"
             kinds += output.get("data", {})
     assert kinds.count("image/png") >= 2
-    assert len(json.dumps(NOTEBOOKS[name])) < 600_000
+    assert len(TEXT) < 600_000
