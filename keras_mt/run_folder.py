@@ -3,6 +3,7 @@
 import contextlib
 import csv
 import dataclasses
+import importlib.metadata
 import json
 import os
 import tempfile
@@ -10,11 +11,7 @@ import typing
 import zipfile
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
-
-import keras
-import numpy as np
-import tensorflow as tf
+from typing import TYPE_CHECKING, Any
 
 from keras_mt.errors import InputError
 from keras_mt.files import (
@@ -26,12 +23,15 @@ from keras_mt.files import (
     owned,
     remove_leftovers,
 )
-from keras_mt.models import ARCHITECTURES, ensure_built, find_architecture
-from keras_mt.models.seq2seq import clone
 from keras_mt.options import LanguageOptions, TrainingOptions, TranslationOptions
 from keras_mt.options.fields import field_type, from_keywords
-from keras_mt.text import BaseTokenizer, PretrainedTokenizer, Tokenizer
 from keras_mt.version import __version__
+
+if TYPE_CHECKING:  # What a run is can be read without them.
+    import keras
+    import numpy as np
+
+    from keras_mt.text import BaseTokenizer
 
 LOG_COLUMNS = (
     *("step", "epoch", "seconds", "loss", "token_accuracy", "perplexity", "learning_rate"),
@@ -129,7 +129,7 @@ class RunConfig:
         """The text of config.json."""
         fields = {name: getattr(self, name) for name in _TYPES}
         options = {n: value for n, value in vars(self.options).items() if n not in _NOT_KEPT}
-        versions = {"keras_mt": __version__, "keras": keras.__version__}
+        versions = {"keras_mt": __version__, "keras": importlib.metadata.version("keras")}
         return json.dumps({"schema": SCHEMA, **fields, **options, **versions}, indent=2) + "\n"
 
     def changes(self, now: "RunConfig") -> list[str]:
@@ -235,6 +235,8 @@ class RunFolder:
     @property
     def last_checkpoint(self) -> str | None:
         """The name of the last checkpoint; None if there is none."""
+        import tensorflow as tf
+
         try:
             return tf.train.latest_checkpoint(str(self.checkpoints))
         except ValueError:  # The file that names it is damaged.
@@ -244,12 +246,16 @@ class RunFolder:
         self,
         architecture: str | type | Sequence[str | type] | None = None,
         dtype: str | None = None,
-    ) -> keras.Model:
+    ) -> "keras.Model":
         """The Keras model, built, with its weights, and not compiled.
 
         `architecture` is its class, or `MODULE:CLASS`, if it is not one of keras_mt's own, or
         several: a run's files never cause an import. `dtype` is ignored for a model without one.
         """
+        import keras
+
+        from keras_mt.models import ARCHITECTURES, ensure_built, find_architecture
+
         self.check_finished()
         given = architecture if isinstance(architecture, (list, tuple)) else [architecture]
         classes = [*ARCHITECTURES.values(), *map(find_architecture, filter(None, given))]
@@ -281,16 +287,20 @@ class RunFolder:
         return model
 
     def save_model(
-        self, model: keras.Model, weights: Sequence[np.ndarray], dtype: str = "float32"
+        self, model: "keras.Model", weights: Sequence["np.ndarray"], dtype: str = "float32"
     ) -> None:
         """Atomically writes a copy of the model with these weights and dtype, not compiled."""
+        from keras_mt.models.seq2seq import clone
+
         copy = clone(model, **({"dtype": dtype} if "dtype" in model.get_config() else {}))
         copy.set_weights(weights)
         with atomic_write(self.model_file) as temporary:
             copy.save(temporary)
 
-    def load_tokenizer(self, cls: type[BaseTokenizer] | None = None) -> BaseTokenizer:
+    def load_tokenizer(self, cls: "type[BaseTokenizer] | None" = None) -> "BaseTokenizer":
         """The tokenizer; `cls` is its class, if it is not one of keras_mt's own."""
+        from keras_mt.text import PretrainedTokenizer, Tokenizer
+
         is_pretrained = (self.tokenizer_path / "tokenizer.json").is_file()
         cls = cls or (PretrainedTokenizer if is_pretrained else Tokenizer)
         if self.tokenizer_path.is_dir() == issubclass(cls, Tokenizer):
@@ -300,7 +310,9 @@ class RunFolder:
             )
         return cls.load(self.tokenizer_path)
 
-    def save_tokenizer(self, tokenizer: BaseTokenizer) -> None:
+    def save_tokenizer(self, tokenizer: "BaseTokenizer") -> None:
+        from keras_mt.text import Tokenizer
+
         if isinstance(tokenizer, Tokenizer):
             tokenizer.save(self.path / "tokenizer.model")
             return

@@ -8,8 +8,8 @@ from keras_mt.cli.help import WithExamples
 from keras_mt.version import __version__
 
 _NAMES = (
-    "align", "average", "clean", "evaluate", "export", "import", "score", "serve", "shortlist",
-    "train", "translate", "translate-files", "trim",
+    "align", "average", "clean", "evaluate", "export", "glossary", "import", "info", "score",
+    "serve", "shortlist", "train", "translate", "translate-files", "trim",
 )  # fmt: skip
 # Each is a module here, and a function in it, of these names.
 _FUNCTIONS = {name: name.replace("-", "_") for name in _NAMES} | {"import": "import_"}

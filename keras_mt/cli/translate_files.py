@@ -7,7 +7,6 @@ import click
 from keras_mt.cli.command import Command
 from keras_mt.cli.models import load_translator
 from keras_mt.cli.options import (
-    FILE,
     FOLDER,
     MODEL,
     count_option,
@@ -23,7 +22,9 @@ from keras_mt.cli.output import confidence_fields, progress_bar
 @click.command(cls=Command, interrupted="interrupted: give the same command again to go on.")
 @click.argument("model", type=MODEL)
 @click.argument("output", type=FOLDER)
-@click.argument("files", type=FILE, nargs=-1, required=True, metavar="FILE...")
+@click.argument(
+    "files", type=click.Path(exists=True), nargs=-1, required=True, metavar="FILE_OR_FOLDER..."
+)
 @option(
     "--format",
     metavar="FORMAT",
@@ -62,22 +63,27 @@ def translate_files(
 ):
     """Translate documents and files of lines into a folder.
 
-    Each FILE appears in OUTPUT under its name when all of it is translated. The suffix tells the
-    format. A file .txt, or of any name with .gz or .zst, has lines; it is compressed again.
+    Each file appears in OUTPUT under its name when all of it is translated. The suffix tells the
+    format. A file .txt, or of any name with .gz or .zst, has lines; it is compressed again. A
+    folder stands for its files with a known suffix, which keep their paths.
 
-    Give the same command again to go on with what was stopped. Until all is done, another model,
-    other options, changed files and a second process are refused.
+    Give the same command again to go on after a stop. Until all is done, another model, other
+    options, changed files and a second process are refused.
 
-    A text that is refused stays empty or as it was, OUTPUT/errors.jsonl names it, and the exit
-    status is 1. Translations of documents that lack marks are named there, too.
+    A refused text stays empty or as it was, and makes the exit status 1. OUTPUT/errors.jsonl names
+    such texts, and translations of documents that lack marks.
 
     \b
-    keras-mt translate-files runs/en_de translated de.txt
+    keras-mt translate-files runs/en_de docs_de docs terms.txt
     """
     from keras_mt.documents import translate_files as translate
-    from keras_mt.documents.resumable import formats_of
+    from keras_mt.documents.finding import find_files
 
-    formats_of(files, output, format)  # What it refuses need not wait for the model.
+    _, left_out = find_files(files, output, format)  # What it refuses need not wait for the model.
+    if left_out:
+        suffixes = ", ".join(sorted({path.suffix or path.name for path in left_out}))
+        number = _count(len(left_out), "files")
+        click.echo(f"left out: {number} of no known format ({suffixes})", err=True)
     start = time.monotonic()
     with progress_bar() as progress:
         translator = load_translator(model, options)

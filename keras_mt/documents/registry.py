@@ -21,14 +21,19 @@ FORMATS = {
 }
 
 
+def format_of_suffix(path: str | os.PathLike) -> str | None:
+    """The name of the format of a file's suffix, before `.gz` or `.zst`; None if it is unknown."""
+    suffix = Path(strip_compression(path)).suffix.lower()
+    return next((name for name, own in FORMATS.items() if suffix in own), None)
+
+
 def format_name(path: str | os.PathLike, given: str | None = None) -> str:
     """The name of a file's format: the given one, or that of its suffix.
 
     A compressed file whose inner suffix is unknown, such as `corpus.de.gz`, has lines.
     """
-    bare = strip_compression(path)
-    by_suffix = (name for name, own in FORMATS.items() if Path(bare).suffix.lower() in own)
-    name = given or next(by_suffix, "lines" if bare != str(path) else None)
+    lines = "lines" if strip_compression(path) != str(path) else None
+    name = given or format_of_suffix(path) or lines
     if name not in FORMATS:
         known = ", ".join(f"{name} ({' '.join(own)})" for name, own in FORMATS.items())
         what = f"`format` {given} is not" if given else f"{path} has no suffix of"

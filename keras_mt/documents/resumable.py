@@ -11,7 +11,8 @@ from typing import Any
 
 from keras_mt.documents.confidence import write_report
 from keras_mt.documents.document import lost_marks
-from keras_mt.documents.registry import document_class, format_name
+from keras_mt.documents.finding import ERRORS, PARTS, find_files
+from keras_mt.documents.registry import document_class
 from keras_mt.documents.sources import DocumentFile, LinesFile
 from keras_mt.errors import InputError
 from keras_mt.files import (
@@ -27,9 +28,8 @@ from keras_mt.text.fragment import Element, Fragment
 from keras_mt.version import __version__
 
 PART_LINES = 1000
-# In the output's folder: what was refused; and the folder of what is begun, with a lock and a
-# journal for each file, named after it.
-_ERRORS, _PARTS, _LOCK, _JOURNAL = "errors.jsonl", ".parts", "lock", ".jsonl"
+# In the folder of what is begun: a lock, and a journal for each file, named after it.
+_LOCK, _JOURNAL = ".lock", ".jsonl"
 _SHOWN = 200  # Characters of a refused text that its entry repeats.
 
 # From texts to a translation for each, and why some, by index, have none; and for a report, their
@@ -51,7 +51,7 @@ def translate_files(
     report: str | os.PathLike | None = None,
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> dict[str, dict[str, Any]]:
-    """Translates files into a folder, under their names.
+    """Translates files into a folder, under their names or, below a folder, their paths from there.
 
     What was stopped goes on where it was, by the same call; a second process is refused meanwhile.
     A file is written when all of it is translated, and appears whole.
@@ -62,7 +62,8 @@ def translate_files(
             `keras_mt.text.Fragment`, whose translation may be one, too; otherwise places and
             letters say where the elements go.
         files: The files; a name that ends in `.gz` or `.zst` is of a compressed one, whose
-            translation is compressed too.
+            translation is compressed too. A folder stands for the files of known formats below it,
+            without hidden ones and links out of it.
         output: The folder.
         identity: What the translations depend on besides the files, such as the model's
             fingerprint; JSON, by names that errors use. The folder remembers it.
@@ -106,24 +107,24 @@ def translate_files(
     settings["report"] = report and os.path.abspath(report)
     identity = json.loads(json.dumps({"keras_mt": __version__, **identity, **settings}))
     works = []
-    for path, kind in formats_of(files, output, format).items():
+    for name, (path, kind) in find_files(files, output, format)[0].items():
         if kind == "lines":
             open_source = functools.partial(LinesFile, path, part_lines, max_line_bytes)
         else:
             read = functools.partial(document_class(kind), **options)
             open_source = functools.partial(DocumentFile, path, part_lines, read)
-        works.append(_Work(path, output, open_source, identity | {"format": kind}))
-    written = [output / name for name in (_ERRORS, *(work.path.name for work in works))]
+        works.append(_Work(name, path, output, open_source, identity | {"format": kind}))
+    written = [output / name for name in (ERRORS, *(work.name for work in works))]
     if report is not None and Path(report).resolve() in [path.resolve() for path in written]:
         raise InputError(f"report={report} is a name that {output} needs: give another one.")
     try:
-        with owned(output / _PARTS / _LOCK, f"{output} is being translated into"):
+        with owned(output / PARTS / _LOCK, f"{output} is being translated into"):
             is_begun = any([work.check() for work in works])
             if report is not None and not is_begun:  # Else it is that of the same command.
                 check_new(report)
             _translate(works, translate, progress)
             if report is not None:
-                write_report(report, {work.path.name: work.confidence() for work in works})
+                write_report(report, {work.name: work.confidence() for work in works})
             outcome = _report(works, output)
     except OSError as error:
         if error.errno not in DISK_ERRORS:
@@ -134,31 +135,8 @@ def translate_files(
         ) from error
     finally:
         with contextlib.suppress(OSError):  # It is not empty.
-            (output / _PARTS).rmdir()
+            (output / PARTS).rmdir()
     return outcome
-
-
-def formats_of(
-    files: Sequence[str | os.PathLike], output: str | os.PathLike, format: str | None = None
-) -> dict[Path, str]:
-    """The format of each file; InputError if one is a pipe, or two would be written to one."""
-    formats, names = {}, {}
-    for path in map(Path, files):
-        if path.exists() and not path.is_file():
-            raise InputError(
-                f"{path} is a pipe or the like, which can be read only once: a stopped run "
-                "could not go on. Write it to a file, or give it to `keras-mt translate`."
-            )
-        if path.name in (_PARTS, _ERRORS):
-            raise InputError(f"{path} has a name that {output} needs: rename it.")
-        if path.name in names:
-            raise InputError(
-                f"{names[path.name]} and {path} have one name, and each is written under its name: "
-                "give them names, or folders of output, of their own."
-            )
-        names[path.name] = path
-        formats[path] = format_name(path, format)
-    return formats
 
 
 def _translate(works, translate, progress):
@@ -174,9 +152,13 @@ def _translate(works, translate, progress):
 
 def _report(works, output):
     """Writes what was refused or warned of, and removes the journals if all is done."""
-    journals = {path.stem: path for path in output.glob(f"{_PARTS}/*{_JOURNAL}")}
+    parts = output / PARTS
+    journals = {
+        path.relative_to(parts).as_posix().removesuffix(_JOURNAL): path
+        for path in parts.rglob(f"*{_JOURNAL}")
+    }
     done = [name for name in sorted(journals) if (output / name).exists()]
-    report, errors = {work.path.name: work.counts() for work in works}, output / _ERRORS
+    report, errors = {work.name: work.counts() for work in works}, output / ERRORS
     with (
         atomic_write(errors) as temporary,
         open(temporary, "w", encoding="utf-8", errors="replace") as file,
@@ -201,6 +183,9 @@ def _report(works, output):
     if len(done) == len(journals) and not any(work.failure for work in works):
         for path in journals.values():
             path.unlink()
+        for folder, *_ in os.walk(parts, topdown=False):
+            with contextlib.suppress(OSError):  # The lock is in the uppermost.
+                os.rmdir(folder)
     return report
 
 
@@ -211,10 +196,10 @@ class _Work:
     record follows for each block that is translated, and one of what could not be written.
     """
 
-    def __init__(self, path, output, open_source, identity) -> None:
-        self.path, self.output = path, output / path.name
+    def __init__(self, name, path, output, open_source, identity) -> None:
+        self.name, self.path, self.output = name, path, output / name
         self._open, self._identity = open_source, identity
-        self._journal = output / _PARTS / (path.name + _JOURNAL)
+        self._journal = output / PARTS / (name + _JOURNAL)
         self.head, self.failure = None, None
 
     def check(self):
@@ -276,6 +261,7 @@ class _Work:
             source, digests = self._open(), self.head["digests"]
             kept = sum(1 for _ in _records(self._journal))
             if not kept:
+                self._journal.parent.mkdir(parents=True, exist_ok=True)
                 self._append(self.head)
             pairs = itertools.zip_longest(digests, source.blocks(), fillvalue=([], ""))
             for number, (digest, (units, found)) in enumerate(pairs, 1):

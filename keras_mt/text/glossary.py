@@ -13,6 +13,9 @@ import numpy as np
 from keras_mt.errors import InputError
 from keras_mt.text.words import kinds_of
 
+# What no term has: control characters, tabs and line ends too; and what UTF-8 has no bytes for.
+_STRANGE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ufeff\ud800-\udfff]")
+_SHOWN = 5  # What is wrong that an error tells at once.
 CASE = "case"  # The third column of a term whose case counts.
 # A run of letters, marks and digits; a character of a script without spaces; white space; another.
 _TOKEN = re.compile(r"[wc]+|ic*| +|.")
@@ -61,7 +64,7 @@ class Glossary:
             a str in place of a pair, is a term that stays.
 
     Raises:
-        ValueError: If a term is empty, has a tab or line end in it, or two targets.
+        ValueError: If a term is empty, has a control character in it, or two targets.
 
     Example:
 
@@ -77,9 +80,8 @@ class Glossary:
                 "pairs must be pairs (source, target), such as of a dict. "
                 f"Received: {type(pairs).__name__}"
             )
-        rows = {f"pairs[{i}]": pair for i, pair in enumerate(pairs)}
-        rows = {name: _columns_of_pair(name, pair) for name, pair in rows.items()}
-        self._terms = _terms(rows)
+        rows = ((f"pairs[{i}]", pair) for i, pair in enumerate(pairs))
+        self._terms = _unless_wrong(*_checked(rows, _columns_of_pair))
 
     @classmethod
     def load(cls, path: str | os.PathLike) -> Self:
@@ -91,15 +93,10 @@ class Glossary:
         Raises:
             FileNotFoundError: If there is no such file.
             ValueError: If a line is no term, or its source has another target above; the message
-                names the file and the line.
+                names the file and the lines.
         """
-        lines = Path(path).read_bytes().removeprefix(b"\xef\xbb\xbf").split(b"\n")
-        rows, glossary = {}, cls([])
-        for number, line in enumerate(lines, start=1):
-            if line.strip() and not line.lstrip().startswith(b"#"):
-                name = f"{path}:{number}"
-                rows[name] = _columns_of_line(name, line.removesuffix(b"\r"))
-        glossary._terms = _terms(rows)
+        glossary = cls([])
+        glossary._terms = _unless_wrong(*read_terms(path))
         return glossary
 
     def __len__(self) -> int:
@@ -162,6 +159,14 @@ class Glossary:
                         yield rank, start, end, term
 
 
+def read_terms(path: str | os.PathLike) -> tuple[dict[str, Term], list[str]]:
+    """The terms of a glossary's file by their lines, `PATH:1`; and all that is wrong with it."""
+    lines = Path(path).read_bytes().removeprefix(b"\xef\xbb\xbf").split(b"\n")
+    rows = ((f"{path}:{i}", line.removesuffix(b"\r")) for i, line in enumerate(lines, start=1))
+    rows = (row for row in rows if row[1].strip() and not row[1].lstrip().startswith(b"#"))
+    return _checked(rows, _columns_of_line)
+
+
 def check_glossary(glossary: Any) -> None:
     """Refuses what is neither a `Glossary` nor None."""
     if not isinstance(glossary, (Glossary, type(None))):
@@ -185,7 +190,7 @@ def _columns_of_pair(name, pair):
     columns = (pair,) if isinstance(pair, str) else pair
     is_pair = isinstance(columns, Sequence) and 1 <= len(columns) <= 3
     if not is_pair or not all(map(isinstance, columns, (str, str | None, object))):
-        raise InputError(f"{name} must be a pair of str, source and target. Received: {pair!r}")
+        raise InputError(f"{name} must be a pair of str, source and target. Received: {pair!r}.")
     return columns
 
 
@@ -197,35 +202,50 @@ def _columns_of_line(name, line):
     if len(columns) > 3 or (len(columns) == 3 and columns[2].strip() != CASE):
         raise InputError(
             f"{name} must be source<TAB>target, a source alone, or have {CASE} as its third "
-            f"column. Received: {len(columns)} columns"
+            f"column. Received: {len(columns)} columns."
         )
     return columns
 
 
-def _terms(rows):
-    """The terms of columns, which have names for messages; each source once."""
-    known, refused = {}, []
-    for name, columns in rows.items():
-        source, target, case = (*columns, None, None)[:3]
-        source = _stripped(name, "source", source)
-        target = None if target is None else _stripped(name, "target", target)
-        term = Term(source, target, bool(case))
+def _checked(rows, columns_of):
+    """The terms of named rows by their names, each source once; and what is wrong with the rows."""
+    terms, wrong, known = {}, [], {}
+    for name, row in rows:
+        try:
+            source, target, case = (*columns_of(name, row), None, None)[:3]
+            source = _stripped(name, "source", source)
+            target = None if target is None else _stripped(name, "target", target)
+            if target is None and "  " in source:
+                raise InputError(f"{name} has spaces where a tab belongs: {source!r}.")
+        except InputError as error:
+            wrong.append(str(error))
+            continue
         key = " ".join(source.split())
-        key = key if term.case_sensitive else key.lower(), term.case_sensitive
-        first, other = known.setdefault(key, (name, term))
-        if other.target != target:
-            refused.append(f"{name} has another target for {source!r} than {first}")
-    if refused:
-        raise InputError(f"{'; '.join(refused)}: leave one of each out.")
-    return tuple(term for _, term in known.values())
+        key = key if case else key.lower(), bool(case)
+        first = known.setdefault(key, name)
+        if first == name:
+            terms[name] = Term(source, target, bool(case))
+        elif terms[first].target != target:
+            wrong.append(
+                f"{name} has another target for {source!r} than {first}: leave one of them out."
+            )
+    return terms, wrong
+
+
+def _unless_wrong(terms, wrong):
+    """The terms, as a tuple; InputError if something is wrong."""
+    if wrong:
+        more = f" And {len(wrong) - _SHOWN:,} more." if len(wrong) > _SHOWN else ""
+        raise InputError(" ".join(wrong[:_SHOWN]) + more)
+    return tuple(terms.values())
 
 
 def _stripped(name, side, text):
     """A side of a term without white space around it; InputError, which names it, if it is none."""
     if not text.strip():
         raise InputError(f"{name} has an empty {side}: give it, or leave the line out.")
-    if set(text.strip()) & {*"\t\n\r"}:
-        raise InputError(f"{name} has a tab or a line end in its {side}: {text!r}")
-    if re.search("[\ud800-\udfff]", text):
-        raise InputError(f"{name} cannot be encoded as UTF-8: {text!r}")
+    if strange := _STRANGE.search(text.strip()):
+        raise InputError(
+            f"{name} has the character {strange[0]!a} in its {side}, which no term has."
+        )
     return text.strip()

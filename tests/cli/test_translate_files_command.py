@@ -126,6 +126,17 @@ def test_what_was_begun_with_other_options_is_refused(eager, run_dir, tmp_path):
     assert "b.gz: 1 line\n" in result.stderr and not (out / ".parts").exists()
 
 
+def test_a_folder_names_once_what_it_leaves_out(eager, run_dir, tmp_path):
+    for name in ("a.txt", "sub/a.txt", "sub/a.png", "b.png", "LICENSE"):
+        (tmp_path / "site" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "site" / name).write_text("O livro.\n")
+    out = tmp_path / "out"
+    result = keras_mt("translate-files", run_dir, out, tmp_path / "site", "--beam-size", 1)
+    assert result.stderr.startswith("left out: 3 files of no known format (.png, LICENSE)\n")
+    assert "sub/a.txt: 1 line\nwrote 2 files" in result.stderr
+    assert sorted(path.name for path in out.rglob("*")) == ["a.txt", "a.txt", "sub"]
+
+
 @pytest.mark.parametrize(
     ("arguments", "status", "message"),
     [

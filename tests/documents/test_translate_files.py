@@ -363,6 +363,64 @@ def test_names_that_do_not_go_together(place):
     assert (place / "out/a.pdf").read_text() == "A\n"
 
 
+@pytest.fixture
+def site(place):
+    """A folder with all that one may hold, beside a file that a link in it leads to."""
+    site = place / "site"
+    for name in ("b.txt", "de/a.txt", "de/deep/a.txt", "de/.git/a.txt", ".a.txt", "logo.png"):
+        (site / name).parent.mkdir(parents=True, exist_ok=True)
+        (site / name).write_text(f"{name}\nno!\n")
+    (site / "a.txt.gz").write_bytes(gzip.compress(b"packed\n"))
+    (site / "a.tar.gz").write_bytes(gzip.compress(b"an archive\n"))
+    os.mkfifo(site / "pipe.txt")
+    (place / "secret.txt").write_text("secret\n")
+    (site / "out.txt").symlink_to("../secret.txt")
+    (site / "broken.txt").symlink_to("nowhere")
+    (site / "inside.txt").symlink_to("b.txt")
+    (site / "up").symlink_to("..")
+    return site
+
+
+FOUND = ["a.txt.gz", "b.txt", "de/a.txt", "de/deep/a.txt", "inside.txt"]
+
+
+@pytest.mark.parametrize("output", ["out", "site/out"])
+def test_a_folder_keeps_its_tree(output, site, place):
+    before = {path: path.lstat().st_mtime_ns for path in site.rglob("*") if path.is_file()}
+    translate, calls = stopped(4)
+    for path in ("site", place / "site"):
+        with contextlib.suppress(KeyboardInterrupt):
+            report = run(path, output=output, translate=translate)
+        translate = upper
+    assert len(calls) == 5 and sorted(report) == sorted(FOUND)
+    assert report["de/a.txt"] == {"lines": 2, "refused": 1, "warned": 0}
+    found = {path.relative_to(place / output).as_posix() for path in (place / output).rglob("*.*")}
+    assert found == {*FOUND, "errors.jsonl"}
+    assert (place / output / "de/deep/a.txt").read_text() == "DE/DEEP/A.TXT\n\n"
+    assert gzip.decompress((place / output / "a.txt.gz").read_bytes()) == b"PACKED\n"
+    assert [entry["file"] for entry in entries(output)] == sorted(FOUND)[1:]
+    assert {path: path.lstat().st_mtime_ns for path in before} == before
+    with pytest.raises(InputError, match=r"a.txt.gz exists and is not overwritten"):
+        run("site", output=output)
+
+
+def test_a_format_that_is_given_is_that_of_all_files_below(site):
+    assert sorted(run("site", format="lines")) == sorted([*FOUND, "a.tar.gz", "logo.png"])
+
+
+def test_folders_that_cannot_be_translated(site, place):
+    (place / "empty").mkdir()
+    for files, output, message in (
+        (["site"], "site", "site cannot be its own output"),
+        (["site"], "site/../site", "site cannot be its own output"),
+        (["empty"], "out", "empty holds no file of a known format"),
+        (["site", "site/b.txt"], "out", "site/b.txt and site/b.txt have one name"),
+    ):
+        with pytest.raises(InputError, match=message):
+            run(*files, output=output)
+    assert not (place / "out").exists()
+
+
 def in_a_process(function, *arguments):
     process = FORK.Process(target=function, args=arguments, daemon=True)
     process.start()

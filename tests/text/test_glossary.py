@@ -43,12 +43,21 @@ def test_files(tmp_path):
         (b"a\tb\tc\td", "terms.tsv:1 must be source<TAB>target, .* Received: 4 columns"),
         (b"a\tb\tCase", "terms.tsv:1 must be source<TAB>target, "),
         (b"a\tb\n\xff", "terms.tsv:2 is not UTF-8 at byte 1"),
+        (b"a  b c", "terms.tsv:1 has spaces where a tab belongs: 'a  b c'"),
+        (b"a\x05\tb", r"terms.tsv:1 has the character '\\x05' in its source"),
     ],
 )
 def test_bad_files_are_refused_by_line(tmp_path, lines, message):
     path = tmp_path / "terms.tsv"
     path.write_bytes(lines)
     with pytest.raises(ValueError, match=message):
+        Glossary.load(path)
+
+
+def test_an_error_names_several_lines_and_counts_the_rest(tmp_path):
+    path = tmp_path / "terms.tsv"
+    path.write_bytes(b"a\tb\n\xff\na\tc\n" + b" \tb\n" * 9)
+    with pytest.raises(ValueError, match=r":2 is not .*:3 has another .*:6 has .*\. And 6 more\.$"):
         Glossary.load(path)
 
 
@@ -59,16 +68,16 @@ def test_bad_files_are_refused_by_line(tmp_path, lines, message):
         (3, "pairs must be pairs .* Received: int"),
         (
             [("a", "b"), ("a", "c"), ("d", "e"), ("a", "b"), ("D", "f")],
-            r"pairs\[1\] has another target for 'a' than pairs\[0\]; "
-            r"pairs\[4\] has another target for 'D' than pairs\[2\]: leave one of each out",
+            r"pairs\[1\] has another target for 'a' than pairs\[0\]: leave one .*\. "
+            r"pairs\[4\] has another target for 'D' than pairs\[2\]: leave one of them out",
         ),
         ([("a", "")], r"pairs\[0\] has an empty target"),
         ([" "], r"pairs\[0\] has an empty source"),
-        ([("a\tb", "c")], r"pairs\[0\] has a tab or a line end in its source"),
-        ([("a", "b\nc")], r"pairs\[0\] has a tab or a line end in its target"),
+        ([("a\tb", "c")], r"pairs\[0\] has the character '\\t' in its source"),
+        ([("a", "b\nc")], r"pairs\[0\] has the character '\\n' in its target"),
         ([("a", "b", True, 1)], r"pairs\[0\] must be a pair"),
         ([("a", 3)], r"pairs\[0\] must be a pair of str"),
-        ([("a", "\ud800")], r"pairs\[0\] cannot be encoded"),
+        ([("a", "\ud800")], r"pairs\[0\] has the character '\\ud800' in its target"),
     ],
 )
 def test_bad_pairs_are_refused_by_number(pairs, message):
