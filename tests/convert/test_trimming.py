@@ -31,7 +31,6 @@ CODES = {
     "m2m_100": ("pt", "en"),
     "small100": ("pt", "en"),
     "nllb": ("por_Latn", "eng_Latn"),
-    "nllb_legacy": ("por_Latn", "eng_Latn"),
     "madlad": ("pt", "en"),
 }
 OF_MARIAN = {
@@ -40,7 +39,7 @@ OF_MARIAN = {
 }
 WHOLE = ["nllb", "t5", *OF_MARIAN]  # Of the others a smaller model has the tokenizer.
 QUICK = ["marian_apart", "m2m_100"]
-LONG = ["marian", "marian_marks", "marian_normalized", "nllb_legacy", "small100", "mt5", "madlad"]
+LONG = ["marian", "marian_marks", "small100", "mt5", "madlad"]
 LONG += [*WHOLE, "ours", "ours, by byte pairs"]
 every_run = pytest.mark.parametrize(
     "name", [*QUICK, *(pytest.param(name, marks=pytest.mark.long) for name in LONG)]
@@ -429,22 +428,18 @@ def test_it_is_tuned_as_any_other(eager, bare_end, runs, corpus, tmp_path):
 
 
 @pytest.mark.long
-def test_it_is_exported_as_any_other(runs, texts, tmp_path, signatures_alone):
+def test_it_is_exported_as_any_other(runs, texts, tmp_path):
     codes = {"source_language": "pt", "target_language": "en"}
     translator = Translator.load(runs("m2m_100")[1].path, beam_size=2, max_length=6, **codes)
     sources = [source for source, _ in texts["pairs"][:3]]
     tf.config.run_functions_eagerly(True)
     expected = translator(sources)
     tf.config.run_functions_eagerly(False)
-    signatures_alone("serving_default")
-    folder = tmp_path / "saved" / "1"
-    translator.export(folder)
+    folder = tmp_path / "litert"
+    export(translator, folder, "litert", quantization="float32")
     assert ExportedTranslator(folder)(sources) == expected
-    assert json.loads((folder / "assets.extra" / "model_card.json").read_text())["trimmed"]
-    export(translator, tmp_path / "litert", "litert", quantization="float32")
-    assert ExportedTranslator(tmp_path / "litert")(sources) == expected
+    assert json.loads((folder / "model_card.json").read_text())["trimmed"]
     export(translator, tmp_path / "ctranslate2", "ctranslate2")
-    export(translator, tmp_path / "onnx", "onnx")
 
 
 def test_what_cannot_be_trimmed_is_refused_by_name(runs, data, tmp_path):
