@@ -27,6 +27,7 @@ extensions = [
     "sphinx_copybutton",
 ]
 exclude_patterns = ["_build", "**/.ipynb_checkpoints"]
+smartquotes_action = "q"  # Options keep their two hyphens.
 html_theme = "furo"
 html_title = f"keras_mt {release}"
 html_math_renderer = "mathml"  # Browsers draw it without a script from elsewhere.
@@ -54,6 +55,8 @@ def setup(app):
     app.connect("source-read", link_outside)
     app.connect("autodoc-process-docstring", set_formulas)
     app.connect("autodoc-process-signature", constructor)
+    app.connect("sphinx-click-process-options", without_unset)
+    app.connect("sphinx-click-process-epilog", example)
     app.add_html_math_renderer("mathml", (formula, None), (formula, None))
 
 
@@ -95,3 +98,15 @@ def constructor(app, what, name, thing, options, signature, returns):
         shown = [p.replace(annotation=p.empty) for p in list(own.parameters.values())[1:]]
         return str(inspect.Signature(shown)), returns
     return signature, returns
+
+
+def without_unset(app, context, lines):
+    """Options that have no default show none, though click has a value for it."""
+    lines[:] = [line for line in "\n".join(lines).split("\n") if "Sentinel.UNSET" not in line]
+
+
+def example(app, context, lines):
+    """What stands below a command's help is what one may type."""
+    if any(lines):
+        text = "\n".join(lines).split("\n")
+        lines[:] = ["::", "", *("    " + line.removeprefix("| ") for line in text), ""]

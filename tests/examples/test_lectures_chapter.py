@@ -238,8 +238,8 @@ def test_what_the_chapter_links_to_is_there(path):
             assert anchor in anchors(page.read_text(encoding="utf-8")), target
 
 
-def test_the_first_page_shows_the_readmes_program():
+def test_the_first_page_shows_the_readmes_first_commands():
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     index = (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
-    (block,) = re.findall(r"^```python\n.*?^```$", index, re.MULTILINE | re.DOTALL)
+    (block,) = re.findall(r"^```sh\n.*?^```$", index, re.MULTILINE | re.DOTALL)
     assert block in readme  # Which tests/test_docs.py runs.
