@@ -4,6 +4,7 @@ import sys
 from typing import Any
 
 from keras_mt.extras import lazy, require_backend
+from keras_mt.logs import has_gpu, hushed
 from keras_mt.version import __version__
 
 if [*sys.argv[:1], *sys.orig_argv[-len(sys.argv) :][:1]] == ["-m", "keras_mt"]:
@@ -15,7 +16,13 @@ if [*sys.argv[:1], *sys.orig_argv[-len(sys.argv) :][:1]] == ["-m", "keras_mt"]:
     keras_mt_command.main()
 
 try:
-    import keras
+    with hushed():
+        import keras
+
+        if keras.backend.backend() == "tensorflow" and not has_gpu():
+            import tensorflow as tf
+
+            tf.config.list_physical_devices()  # It says, as an error, that there is no GPU.
 except ModuleNotFoundError as error:
     if error.name not in ("keras", "tensorflow"):
         raise

@@ -17,7 +17,7 @@ for arguments in {arguments}:
         assert end.code == {status}, end.code
     for name in [name for name in sys.modules if name.startswith("keras_mt.")]:
         del sys.modules[name]
-heavy = {{"keras", "tensorflow", "numpy", "sacrebleu", "tqdm"}} & set(sys.modules)
+heavy = {{"keras", "tensorflow", "numpy", "sacrebleu"}} & set(sys.modules)
 assert not heavy, heavy
 """
 

@@ -36,7 +36,7 @@ try:
     keras_mt_command.main()
 except SystemExit as end:
     assert not end.code
-heavy = {"keras", "tensorflow", "tqdm"} & sys.modules.keys()
+heavy = {"keras", "tensorflow"} & sys.modules.keys()
 assert not heavy, heavy
 """
 

@@ -7,7 +7,7 @@ from conftest import ROOT
 # From below to above; rooms of one row do not import each other.
 ROWS = [
     ("version", "errors"),
-    ("extras", "files", "options"),
+    ("extras", "files", "logs", "options"),
     ("compressed", "layers"),
     ("losses", "schedules"),
     ("metrics", "models", "text"),

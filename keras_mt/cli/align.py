@@ -7,6 +7,7 @@ from keras_mt.cli.input import check_standard_input
 from keras_mt.cli.models import load_translator
 from keras_mt.cli.options import MODEL, architecture_option, ensemble_option, option, options_of
 from keras_mt.cli.output import error_as_json, to_json, write_answers
+from keras_mt.cli.progress import quiet_option
 from keras_mt.options import LanguageOptions
 
 
@@ -18,6 +19,7 @@ from keras_mt.options import LanguageOptions
 @options_of(LanguageOptions)
 @ensemble_option
 @architecture_option
+@quiet_option
 def align(model, source, target, pharaoh, **options):
     """Show which source tokens each target token attends to.
 

@@ -13,9 +13,10 @@ import click
 from keras_mt.cli.help import WithGroups
 from keras_mt.cli.models import kind_of
 from keras_mt.cli.options import as_typed
-from keras_mt.cli.output import hushed
+from keras_mt.cli.progress import waiting
 from keras_mt.errors import InputError
 from keras_mt.extras import needed
+from keras_mt.logs import has_gpu, hushed
 
 _BUG = 70  # The exit status of an internal error, as in sysexits.h.
 _INTERRUPTED = 128 + signal.SIGINT  # As a shell gives it for what SIGINT has ended.
@@ -44,7 +45,8 @@ class Command(WithGroups):
                     models = context.params.get("models", [context.params.get("model")])
                     # Of `train`, these are the settings of a model.
                     kinds = {kind_of(x) if isinstance(x, str) else None for x in models}
-                    import_for(kinds, context.obj)
+                    with waiting("starting"):
+                        import_for(kinds, context.obj)
                 return super().invoke(context)
         except (click.ClickException, click.exceptions.Exit, click.Abort, BrokenPipeError):
             raise  # click's own, and what it ends without a word.
@@ -79,9 +81,15 @@ def import_for(kinds, run_package):
         with needed("All but an export for LiteRT"):
             import tensorflow as tf
 
-        tf.config.list_physical_devices()
+        gpus = tf.config.list_physical_devices("GPU")
         if not of_exports:
             import tensorflow_text  # noqa: F401 - prints messages too
+    if has_gpu() and not gpus and "CUDA_VISIBLE_DEVICES" not in os.environ:
+        click.echo(
+            "TensorFlow cannot use this machine's GPU: it needs NVIDIA's driver, and pip install "
+            "'tensorflow[and-cuda]'. KERAS_MT_DEBUG=1 shows why.",
+            err=True,
+        )
     if not of_exports:
         run_package()
     gc.freeze()

@@ -16,12 +16,11 @@ from keras_mt.cli.options import (
     option,
     search_options,
 )
-from keras_mt.cli.output import progress_bar, to_json
+from keras_mt.cli.output import to_json
+from keras_mt.cli.progress import progress_bar, quiet_option, waiting
 from keras_mt.errors import InputError
 from keras_mt.extras import needed
 
-# Lines translated together, so that lines of similar length share a batch.
-_BLOCK_LINES = 2048
 # Lines translated before the time is taken: graphs are traced, also that for terms.
 _WARM_UP = 32
 # Bootstrap resamples by default, and for how many sentences: sacreBLEU holds them all, 1 GB then.
@@ -65,6 +64,7 @@ _TOKENIZERS = (
     default="13a",
     help="Compute BLEU with this tokenizer of sacreBLEU, such as zh, char or none.",
 )
+@quiet_option
 def evaluate(models, split, references, hypotheses, paired, resamples, output, tokenize, **options):
     """Score translations with BLEU, chrF and chrF++.
 
@@ -154,13 +154,19 @@ def _aligned_file(path, size):
 def _translated(model, options, sources, languages):
     """A model's best translations, each on one line, and a dict of how they were made."""
     translator = load_translator(model, options, languages)
-    translator.hypotheses(sources[:_WARM_UP])
-    translations, start = [], time.perf_counter()
+    with waiting(f"preparing {model}"):
+        translator.hypotheses(sources[:_WARM_UP])
+    start, done = time.perf_counter(), []
     with progress_bar() as progress:
-        for i in range(0, len(sources), _BLOCK_LINES):
-            block = translator.hypotheses(sources[i : i + _BLOCK_LINES])
-            translations += [one_line(found[0].text) if found else "" for found in block]
-            progress(len(translations), len(sources))
+
+        def advance(texts):
+            done.append(texts)  # Some texts are read again, to place their terms.
+            progress(min(sum(done), len(sources)), len(sources))
+
+        advance(0)
+        translator.on_batch = advance
+        results = translator.hypotheses(sources)
+    translations = [one_line(found[0].text) if found else "" for found in results]
     seconds = time.perf_counter() - start
     for number, (text, translation) in enumerate(zip(sources, translations, strict=True), start=1):
         if not translation:

@@ -8,7 +8,9 @@ from keras_mt import convert
 from keras_mt.cli.command import Command
 from keras_mt.cli.models import load_run
 from keras_mt.cli.options import RUN, given, n_best_option, option, options_of, search_options
+from keras_mt.cli.progress import quiet_option, suggest, waiting
 from keras_mt.convert.formats import FORMATS, ExportOptions, load_format
+from keras_mt.convert.hub import local_run
 from keras_mt.files import check_new
 
 
@@ -26,6 +28,7 @@ from keras_mt.files import check_new
 @options_of(ExportOptions)
 @n_best_option
 @search_options
+@quiet_option
 def export(run, output, name, **options):
     """Export a run for TensorFlow Serving or another engine.
 
@@ -50,9 +53,15 @@ def export(run, output, name, **options):
         of_format["card"] = dict(of_format["card"])
     if "signatures" in of_format:
         of_format["signatures"] = [x.strip() for x in of_format["signatures"].split(",")]
-    translator = load_run(run, dtype=None, **options)
-    convert.export(translator, output, name, **of_format)
+    run = local_run(run)
+    with waiting(f"loading {run}"):
+        translator = load_run(run, dtype=None, **options)
+    with waiting(f"exporting {output}"):
+        convert.export(translator, output, name, **of_format)
     click.echo(f"exported {output}")
+    if name in ("saved_model", "litert"):
+        codes = translator.languages, translator.source_language, translator.target_language
+        suggest(output, *codes)
 
 
 def _check_options(name, options):

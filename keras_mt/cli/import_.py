@@ -3,12 +3,14 @@
 import click
 
 from keras_mt.cli.command import Command
+from keras_mt.cli.progress import quiet_option, suggest_run, waiting
 from keras_mt.files import check_new
 
 
 @click.command("import", cls=Command)
 @click.argument("folder", type=click.Path())
 @click.argument("output", type=click.Path())
+@quiet_option
 def import_(folder, output):
     """Import a model of transformers or Marian as a run.
 
@@ -31,5 +33,7 @@ def import_(folder, output):
     check_new(output)
     local = local_folder(folder)
     click.echo(read_card(local))
-    import_model(local, output)
+    with waiting(f"importing {folder}"):
+        import_model(local, output)
     click.echo(f"imported {folder} into {output}")
+    suggest_run(output)

@@ -84,12 +84,22 @@ def row_blocks(*files):
 
 
 def answers(function, *files):
-    """Yields for each row of parallel files the row, a function's result, and why it is refused."""
+    """Yields lists of rows of parallel files, each with a function's result and its refusal."""
     for rows in row_blocks(*files):
         texts = [[""] * len(row.texts) if row.error else row.texts for row in rows]
         results = function(*map(list, zip(*texts, strict=True)))
-        for i, (row, result) in enumerate(zip(rows, results, strict=True)):
-            yield row, result, row.error or results.refusals.get(i)
+        errors = [row.error or results.refusals.get(i) for i, row in enumerate(rows)]
+        yield list(zip(rows, results, errors, strict=True))
+
+
+def count_lines(file):
+    """The number of lines of a binary file; None of one that can be read only once."""
+    if not file.seekable():
+        return None
+    start = file.tell()
+    number = sum(1 for _ in file)
+    file.seek(start)
+    return number
 
 
 def read_lines(file):

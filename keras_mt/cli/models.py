@@ -3,10 +3,11 @@
 import os
 
 from keras_mt.cli.options import given
-from keras_mt.cli.output import hushed
-from keras_mt.convert.hub import hub_name
+from keras_mt.cli.progress import waiting
+from keras_mt.convert.hub import hub_name, local_run
 from keras_mt.errors import InputError
 from keras_mt.files import find_export, is_litert, is_run
+from keras_mt.logs import hushed
 
 
 def load_run(
@@ -35,7 +36,9 @@ def load_translator(path, options, corpus=()):
 
     Where these say nothing, it translates between the languages of `corpus`, if it has both.
     """
-    translator = load_model(path, **options)
+    path = local_run(path)  # It says itself what it fetches.
+    with waiting(f"loading {path}"):
+        translator = load_model(path, **options)
     if corpus and {*corpus} <= {*translator.languages}:
         for name, code in zip(("source_language", "target_language"), corpus, strict=True):
             setattr(translator, name, options[name] or code)

@@ -1,14 +1,13 @@
 """Lines on standard output, each as soon as it is done, whatever ends the command."""
 
-import contextlib
 import json
-import os
 import sys
 
 import click
 
-from keras_mt.cli.input import answers
+from keras_mt.cli.input import answers, count_lines
 from keras_mt.cli.options import as_typed
+from keras_mt.cli.progress import is_watched, progress_bar, say
 
 
 def error_as_json(row, error):
@@ -22,18 +21,22 @@ def write_answers(function, files, as_line, as_error=None):
     with 1 if all were.
     """
     written = skipped = 0
-    with progress_bar() as progress:
-        for row, result, error in answers(function, *files):
-            if error:
-                line = as_error(row, error) if as_error else ""
-                click.echo(f"line {row.number} skipped: {as_typed(error)}", err=True)
-                skipped += 1
-            else:
-                line = as_line(row, result)
-            sys.stdout.buffer.write(line.encode("utf-8") + b"\n")
-            sys.stdout.buffer.flush()
-            written += 1
-            progress(written)
+    is_seen = sys.stdout.isatty()  # The lines themselves show the progress then.
+    total = count_lines(files[0]) if is_watched() else None
+    with progress_bar(not is_seen) as progress:
+        progress(0, total)
+        for block in answers(function, *files):
+            for row, result, error in block:
+                if error:
+                    line = as_error(row, error) if as_error else ""
+                    say(f"line {row.number} skipped: {as_typed(error)}")
+                    skipped += 1
+                else:
+                    line = as_line(row, result)
+                sys.stdout.buffer.write(line.encode("utf-8") + b"\n")
+                sys.stdout.buffer.flush()
+                written += 1
+            progress(written, total)
     if skipped:
         click.echo(f"{skipped:,} of {written:,} lines skipped", err=True)
         if skipped == written:
@@ -54,36 +57,3 @@ def confidence_fields(hypothesis):
         "worst_token": worst and (worst[0], round(worst[1], 6)),
         "warnings": hypothesis.warnings,
     }
-
-
-@contextlib.contextmanager
-def hushed():
-    """Discards standard error, native code's too, unless KERAS_MT_DEBUG is set."""
-    if os.environ.get("KERAS_MT_DEBUG"):
-        yield
-        return
-    stderr = os.dup(2)
-    with open(os.devnull, "w") as nowhere:
-        os.dup2(nowhere.fileno(), 2)
-    try:
-        yield
-    finally:
-        os.dup2(stderr, 2)
-        os.close(stderr)
-
-
-@contextlib.contextmanager
-def progress_bar():
-    """Yields a function that is told the lines that are done, and all; it shows them to people."""
-    if not sys.stderr.isatty():
-        yield lambda done, total=None: None
-        return
-    from tqdm import tqdm
-
-    with tqdm(unit=" lines", file=sys.stderr) as bar:
-
-        def show(done, total=None):
-            bar.total = total
-            bar.update(done - bar.n)
-
-        yield show

@@ -10,6 +10,7 @@ from keras_mt.cli.input import check_standard_input
 from keras_mt.cli.models import load_translator
 from keras_mt.cli.options import MODEL, architecture_option, ensemble_option, option, options_of
 from keras_mt.cli.output import error_as_json, to_json, write_answers
+from keras_mt.cli.progress import quiet_option
 from keras_mt.options import LanguageOptions
 
 
@@ -21,6 +22,7 @@ from keras_mt.options import LanguageOptions
 @options_of(LanguageOptions)
 @ensemble_option
 @architecture_option
+@quiet_option
 def score(model, source, target, as_json, **options):
     """Score translations by their probability under a model.
 

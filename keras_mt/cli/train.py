@@ -4,6 +4,7 @@ import click
 
 from keras_mt.cli.command import Command
 from keras_mt.cli.options import FOLDER, data_options, given, option, options_of
+from keras_mt.cli.progress import suggest_run
 from keras_mt.options import TrainingOptions
 
 
@@ -47,4 +48,5 @@ def train(**options):
     from keras_mt.training import train
 
     options["init"] = options["init"] and local_run(options["init"])
-    train(**given(options), report=click.echo)
+    run = train(**given(options), report=click.echo)
+    suggest_run(run, options["architecture"])

@@ -16,6 +16,7 @@ from keras_mt.cli.options import (
     search_options,
 )
 from keras_mt.cli.output import confidence_fields, to_json, write_answers
+from keras_mt.cli.progress import quiet_option
 
 
 @click.command(cls=Command)
@@ -31,6 +32,7 @@ from keras_mt.cli.output import confidence_fields, to_json, write_answers
 )
 @option("--token-scores", is_flag=True, help="Add the log-probability of each token to --json.")
 @option("--no-confidence", is_flag=True, help="Leave confidence and warnings out of --json.")
+@quiet_option
 def translate(model, text, prefixes, as_json, token_scores, no_confidence, markup, **options):
     """Translate a file, or standard input, line by line.
 

@@ -16,7 +16,8 @@ from keras_mt.cli.options import (
     option,
     search_options,
 )
-from keras_mt.cli.output import confidence_fields, progress_bar
+from keras_mt.cli.output import confidence_fields
+from keras_mt.cli.progress import progress_bar, quiet_option
 
 
 @click.command(cls=Command, interrupted="interrupted: give the same command again to go on.")
@@ -49,6 +50,7 @@ from keras_mt.cli.output import confidence_fields, progress_bar
     default=1000,
     help="Write this many translated lines together: a kill loses no more.",
 )
+@quiet_option
 def translate_files(
     model,
     output,
@@ -85,23 +87,23 @@ def translate_files(
         number = _count(len(left_out), "files")
         click.echo(f"left out: {number} of no known format ({suffixes})", err=True)
     start = time.monotonic()
-    with progress_bar() as progress:
-        translator = load_translator(model, options)
-        identity = {**given(options), "model": translator.fingerprint, "markup": markup}
-        if translator.glossary:
-            identity["glossary"] = translator.glossary.fingerprint
+    translator = load_translator(model, options)
+    identity = {**given(options), "model": translator.fingerprint, "markup": markup}
+    if translator.glossary:
+        identity["glossary"] = translator.glossary.fingerprint
 
+    if report:
+        translator.hypotheses([], confidence=True)  # It refuses an export without one.
+
+    def translations(texts):
+        results = translator.hypotheses(texts, markup=markup, confidence=bool(report))
+        best = [found[0] if found else None for found in results]
+        found, measures = [own and own.text for own in best], []
         if report:
-            translator.hypotheses([], confidence=True)  # It refuses an export without one.
+            measures.append([*map(_confidence, texts, best)])
+        return found, results.refusals, *measures
 
-        def translations(texts):
-            results = translator.hypotheses(texts, markup=markup, confidence=bool(report))
-            best = [found[0] if found else None for found in results]
-            found, measures = [own and own.text for own in best], []
-            if report:
-                measures.append([*map(_confidence, texts, best)])
-            return found, results.refusals, *measures
-
+    with progress_bar() as progress:
         outcome = translate(
             translations,
             files,

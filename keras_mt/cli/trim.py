@@ -4,6 +4,7 @@ import click
 
 from keras_mt.cli.command import Command
 from keras_mt.cli.options import FILE, RUN, architecture_option, count_option, data_options, option
+from keras_mt.cli.progress import quiet_option, suggest_run, waiting
 
 
 @click.command(cls=Command)
@@ -23,6 +24,7 @@ from keras_mt.cli.options import FILE, RUN, architecture_option, count_option, d
 )
 @option("--shortlist", type=FILE, help="Adapt this shortlist, as OUTPUT/shortlist.")
 @architecture_option
+@quiet_option
 def trim(run, output, **options):
     """Drop the pieces of a vocabulary that your texts lack.
 
@@ -38,6 +40,8 @@ def trim(run, output, **options):
     """
     from keras_mt.convert import trim
 
-    trimmed = trim(run, output, **options).trimmed
+    with waiting(f"trimming {run}"):
+        trimmed = trim(run, output, **options).trimmed
     sizes = (" and ".join(f"{n:,}" for n in dict.fromkeys(trimmed[x])) for x in ("after", "before"))
     click.echo(f"kept {' of '.join(sizes)} tokens in {output}")
+    suggest_run(output, options["architecture"])

@@ -142,9 +142,10 @@ def translate_files(
 def _translate(works, translate, progress):
     for work in works:
         work.begin()
-    done, total = 0, sum(work.head["units"] for work in works if not work.failure)
+    begun = [work for work in works if not work.failure]
+    done, total = sum(work.done for work in begun), sum(work.head["units"] for work in begun)
     progress(done, total)
-    for work in works:
+    for work in begun:
         for units in work.steps(translate):
             done += units
             progress(done, total)
@@ -248,18 +249,18 @@ class _Work:
                 "digests": [digest for _, digest in blocks],
             }
             self._units_are = source.units_are
+            self._kept = sum(1 for _ in _records(self._journal))
+            # Those that were translated before.
+            kept = len(blocks) if self.output.exists() else max(self._kept - 1, 0)
+            self.done = sum(units for units, _ in blocks[:kept])
             self._check_same(next(_records(self._journal), self.head) == self.head)
 
     def steps(self, translate) -> Iterator[int]:
-        """Does what is left of the work; yields the units of each block that is done."""
-        if self.failure:
-            return
+        """Does what is left of the work; yields the units of each block."""
         if self.output.exists():
-            yield self.head["units"]
             return
         with self._refusing():
-            source, digests = self._open(), self.head["digests"]
-            kept = sum(1 for _ in _records(self._journal))
+            source, digests, kept = self._open(), self.head["digests"], self._kept
             if not kept:
                 self._journal.parent.mkdir(parents=True, exist_ok=True)
                 self._append(self.head)
@@ -268,7 +269,7 @@ class _Work:
                 self._check_same(found == digest)
                 if number >= kept:
                     self._append(_translated(units, translate, source.units_are == "texts"))
-                yield len(units)
+                    yield len(units)
             with atomic_write(self.output) as temporary:
                 refusals = source.write(self._translations(), temporary)
                 if kept <= 1 + len(digests):

@@ -109,9 +109,14 @@ class KeepBest(keras.callbacks.Callback):
             with atomic_write(self._worker.folder.best_weights) as temporary:
                 self.model.save_weights(temporary)
         if self.stopped:
-            best = f"{self._monitor} than {self._values[self._best()]}"
-            self._worker.report(f"no better {best} in {self._patience} measurements")
             self.model.stop_training = True
+
+    def reason(self, last: int) -> str:
+        """Says why a run ended whose last step is this one."""
+        if not self.stopped:
+            return f"all {last:,} steps are done"
+        best = f"{self._monitor} than {self._values[self._best()]}"
+        return f"no better {best} in {self._patience} measurements"
 
     def _best(self):
         values = np.nan_to_num(self._sign * np.array(self._values), nan=-np.inf)

@@ -24,6 +24,8 @@ from keras_mt.training.recipe import Statistics, measure
 
 # The maximum number of texts that a vocabulary is trained on.
 _TEXTS = 1_000_000
+# From fewer pairs no model learns a language.
+_FEW_PAIRS = 10_000
 _TEMPERATURE = 5.0  # As of M2M-100, and of Arivazhagan et al. 2019.
 
 
@@ -220,6 +222,9 @@ def training_batches(
         **_languages(config, config.directions, tokenizer),
     )
     worker.report(f"train: {batches.counts}")
+    if options.init is None and corpora.statistics.pairs < _FEW_PAIRS:
+        number = corpora.statistics.pairs
+        worker.report(f"{number:,} pairs: expect a demonstration, not a translator")
     if not batches.counts.batches:
         raise InputError(
             f"{', '.join(dict.fromkeys(config.data))} has no pair of at most "

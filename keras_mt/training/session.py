@@ -225,6 +225,7 @@ def _train(run, worker, started):
         due = keras.callbacks.LambdaCallback(on_epoch_end=lambda *_: checkpoints.save_if_due())
         _fit(run, worker, start, last, [*_scores(run), checkpoints, best, log, due])
     checkpoints.save()
+    worker.report(f"stopped: {best.reason(last)}")
     if worker.is_chief:
         _finish(run, worker, checkpoints, adapters)
 

@@ -16,12 +16,15 @@ _LEAST_BATCH = 32  # The minimum texts of a batch when several run side by side.
 
 
 def run_in_batches(
-    function: Callable[..., Mapping[str, np.ndarray]], columns: Mapping[str, Sequence[str]]
+    function: Callable[..., Mapping[str, np.ndarray]],
+    columns: Mapping[str, Sequence[str]],
+    on_batch: Callable[[int], Any] | None = None,
 ) -> list[dict[str, Any]]:
     """Runs a function of columns of UTF-8, lists of bytes, on texts; gives each text's outputs.
 
     Texts of similar length are batched together. As many batches run side by side as there are
     cores: the matrix products of a decoding step are too small to gain much from several threads.
+    `on_batch` is told the number of texts of each batch that is done.
     """
     columns = {name: [text.encode() for text in texts] for name, texts in columns.items()}
     lengths = [max(map(len, row)) for row in zip(*columns.values(), strict=True)]
@@ -51,6 +54,8 @@ def run_in_batches(
         for batch, outputs in zip(batches, pool.map(run, batches), strict=True):
             for row, i in enumerate(batch):
                 rows[i] = {name: array[row] for name, array in outputs.items()}
+            if on_batch:
+                on_batch(len(batch))
     finally:  # Ctrl-C does not wait for TensorFlow.
         pool.shutdown(wait=False, cancel_futures=True)
     return rows

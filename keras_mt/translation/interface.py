@@ -53,6 +53,7 @@ class BaseTranslator(abc.ABC):
     supports_alignment: bool  # Whether the model has attention weights for `align`.
     supports_confidence: bool = True
     supports_scores: bool = True  # Whether it scores given translations.
+    on_batch: Callable[[int], Any] | None = None  # Told the number of texts of each batch done.
     _codes: Sequence[Sequence[str]] = (), ()  # Those of `languages` that each side may have.
 
     def __call__(
@@ -319,7 +320,10 @@ class BaseTranslator(abc.ABC):
             columns["prefix"] = [request.prefix for request in fine]
         if self.languages:
             columns |= {side: [getattr(request, side) for request in fine] for side in LANGUAGES}
-        rows = iter(run_in_batches(self._function(name, columns, **flags), columns) if fine else [])
+        rows = iter([])
+        if fine:  # Else there is nothing to trace a function for.
+            function = self._function(name, columns, **flags)
+            rows = iter(run_in_batches(function, columns, self.on_batch))
         return [
             as_outcome(next(rows))
             if request.longest_line <= limit

@@ -1,69 +1,11 @@
 import shutil
-import signal
-import subprocess
-import sys
 
 import numpy as np
 import pytest
 from command import keras_mt, strict
-from conftest import ROOT
 
 from keras_mt.cli.output import to_json
 from keras_mt.run_folder import RunFolder
-
-# The command, with a translator that is busy in native code, where Python cannot heed a signal.
-BUSY = """
-import hashlib, importlib.util, sys, tempfile
-from concurrent.futures import ThreadPoolExecutor
-
-import keras_mt_command
-
-spec = importlib.util.find_spec("keras_mt")
-sys.modules["keras_mt"] = importlib.util.module_from_spec(spec)  # Without Keras.
-from keras_mt.cli import command, input, main, translate
-
-class Results(list):
-    refusals = {}
-
-class Busy:
-    supports_confidence = False
-    options = type("Options", (), {"n_best": 1})
-
-    def hypotheses(self, texts, **_):
-        if "long" in texts:
-            half_a_minute = "sha256", b"", b"", 100_000_000
-            busy = ThreadPoolExecutor().submit(hashlib.pbkdf2_hmac, *half_a_minute)
-            print("busy", file=sys.stderr, flush=True)
-            busy.result()
-        return Results([type("Hypothesis", (), {"text": text.upper()})] for text in texts)
-
-command.kind_of = lambda _: "litert"  # Without TensorFlow.
-input._BLOCK_BYTES = 18
-translate.load_translator = lambda *_: Busy()
-sys.argv = ["keras-mt", "translate", "."]
-temporary = tempfile.TemporaryDirectory(dir=TEMPORARY)
-keras_mt_command.main()
-"""
-
-
-def test_an_interrupt_ends_it_at_once_and_leaves_what_was_done(tmp_path):
-    (tmp_path / "temporary").mkdir()
-    script = BUSY.replace("TEMPORARY", repr(str(tmp_path / "temporary")))
-    with (
-        open(tmp_path / "out", "wb") as out,
-        subprocess.Popen(
-            [sys.executable, "-c", script],
-            cwd=ROOT, stdin=subprocess.PIPE, stdout=out, stderr=subprocess.PIPE,
-        ) as process,
-    ):  # fmt: skip
-        process.stdin.write(b"short\n" * 3 + b"long\nshort\n")
-        process.stdin.close()
-        assert process.stderr.readline() == b"busy\n"
-        process.send_signal(signal.SIGINT)
-        assert process.wait(20) == -signal.SIGINT
-        assert process.stderr.read() == b"Error: interrupted.\n"
-    assert (tmp_path / "out").read_bytes() == b"SHORT\n" * 3
-    assert not list((tmp_path / "temporary").iterdir())
 
 
 def test_refused_lines_are_counted_and_none_left_is_an_error(eager, load_once, run_dir, tmp_path):

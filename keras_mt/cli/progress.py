@@ -1,0 +1,111 @@
+"""What people see on standard error while they wait; nothing where it is no terminal."""
+
+import contextlib
+import itertools
+import os
+import shlex
+import sys
+import threading
+import time
+from datetime import timedelta
+
+import click
+
+_QUIET = "keras_mt.quiet"  # A key of click's context.
+_CLEAR = "\r\x1b[K"  # Of the line on which progress is shown.
+
+quiet_option = click.option(
+    "--quiet",
+    is_flag=True,
+    expose_value=False,
+    callback=lambda context, _, value: context.meta.update({_QUIET: value}),
+    help="Show no progress and no next command.",
+)
+
+
+def _is_quiet():
+    context = click.get_current_context(silent=True)
+    return context is not None and context.meta.get(_QUIET, False)
+
+
+def is_watched():
+    """True if standard error is a terminal, and --quiet is not given."""
+    return sys.stderr is not None and sys.stderr.isatty() and not _is_quiet()
+
+
+def say(message):
+    """Writes a line to standard error, in the place of the progress that is shown there."""
+    click.echo(f"{_CLEAR if is_watched() else ''}{message}", err=True)
+
+
+def suggest(path, languages=(), source_language=None, target_language=None, architecture=None):
+    """Says which command translates with a run or an export of a model of these languages."""
+    words = ["keras-mt", "translate", str(path)]
+    if languages and not (source_language and target_language):
+        words += ["--source-language", source_language or languages[0]]
+        words += ["--target-language", target_language or languages[-1]]
+    if architecture and ":" in architecture:
+        words += ["--architecture", architecture]
+    if not _is_quiet():
+        click.echo(f"next: {shlex.join(words)}")
+
+
+def suggest_run(path, architecture=None):
+    """Says which command translates with a run."""
+    from keras_mt.run_folder import RunFolder
+
+    folder = RunFolder(path)
+    languages = folder.load_tokenizer().languages
+    suggest(path, languages, **folder.config.languages, architecture=architecture)
+
+
+@contextlib.contextmanager
+def waiting(what):
+    """Shows what goes on and for how long it has, and leaves nothing of it."""
+    if not is_watched():
+        yield
+        return
+    ended = threading.Event()
+
+    def show(terminal):
+        for seconds in itertools.count():
+            print(f"{_CLEAR}{what}, {seconds} s", end="", file=terminal, flush=True)
+            if ended.wait(1):
+                print(_CLEAR, end="", file=terminal, flush=True)
+                return
+
+    with open(os.dup(2), "w") as terminal:  # Wherever standard error leads meanwhile.
+        thread = threading.Thread(target=show, args=[terminal])
+        thread.start()
+        try:
+            yield
+        finally:
+            ended.set()
+            thread.join()
+
+
+@contextlib.contextmanager
+def progress_bar(is_shown=True):
+    """Yields a function of the number of lines that are done and, if it is known, of all.
+
+    It shows them, how many are done in a second, and the time that is left.
+    """
+    if not (is_shown and is_watched()):
+        yield lambda done, total=None: None
+        return
+    begun = []  # The time of the first call, and the lines that were done before.
+
+    def show(done, total=None):
+        if not begun:
+            begun.extend([time.monotonic(), done])
+        line = f"{done:,} of {total:,} lines" if total else f"{done:,} lines"
+        if done > begun[1]:
+            rate = (done - begun[1]) / (time.monotonic() - begun[0])
+            line += f", {rate:,.1f} a second"
+            line += f", {timedelta(seconds=int((total - done) / rate))} left" if total else ""
+        click.echo(f"{_CLEAR}{line}", nl=False, err=True)
+
+    try:
+        yield show
+    finally:
+        click.echo(err=True)
