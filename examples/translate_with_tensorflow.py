@@ -8,8 +8,14 @@ import sys
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
-import tensorflow as tf
-import tensorflow_text  # noqa: F401 - registers the tokenizer's ops
+# At its import TensorFlow logs before it has read this level, so standard error goes nowhere then.
+stderr = os.dup(2)
+os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+try:
+    import tensorflow as tf
+    import tensorflow_text  # noqa: F401 - registers the tokenizer's ops
+finally:
+    os.dup2(stderr, 2)
 
 
 def main(saved_model, *sentences):

@@ -1,4 +1,4 @@
-"""What people see on standard error while they wait; nothing where it is no terminal."""
+"""What people see on standard error: progress, if it is a terminal, and the next command."""
 
 import contextlib
 import itertools
@@ -11,10 +11,12 @@ from datetime import timedelta
 
 import click
 
+from keras_mt.cli.options import option
+
 _QUIET = "keras_mt.quiet"  # A key of click's context.
 _CLEAR = "\r\x1b[K"  # Of the line on which progress is shown.
 
-quiet_option = click.option(
+quiet_option = option(
     "--quiet",
     is_flag=True,
     expose_value=False,
@@ -47,7 +49,7 @@ def suggest(path, languages=(), source_language=None, target_language=None, arch
     if architecture and ":" in architecture:
         words += ["--architecture", architecture]
     if not _is_quiet():
-        click.echo(f"next: {shlex.join(words)}")
+        click.echo(f"next: {shlex.join(words)}", err=True)
 
 
 def suggest_run(path, architecture=None):
