@@ -69,11 +69,11 @@ def translate_files(
     format. A file .txt, or of any name with .gz or .zst, has lines; it is compressed again. A
     folder stands for its files with a known suffix, which keep their paths.
 
-    Give the same command again to go on after a stop. Until all is done, another model, other
-    options, changed files and a second process are refused.
+    Give the same command again to go on after a stop. Until all is done, other models,
+    options, files and processes are refused.
 
     A refused text stays empty or as it was, and makes the exit status 1. OUTPUT/errors.jsonl names
-    such texts, and translations of documents that lack marks.
+    it, and translations that lack marks.
 
     \b
     keras-mt translate-files runs/en_de docs_de docs terms.txt
