@@ -240,6 +240,7 @@ def _time_first_steps(run, worker, started, callbacks):
     options, epoch_steps = run.config.options, run.batches.counts.batches
     watch = plan.Stopwatch(worker, options, started)
     timed = max(epoch_steps, plan.TIMED_STEPS)
+    worker.report("timing the first steps")
     _fit(run, worker, 0, timed, [*callbacks, watch], validates=False)
     last = watch.last_step(run.validation_steps / epoch_steps)
     worker.report(f"{last:,} steps fit into {options.minutes:g} minutes")
@@ -288,8 +289,9 @@ def _report_start(run, adapters, last, worker):
 
 
 def _fit(run, worker, start, last, callbacks, validates=True):
-    """Calls `fit` from one step to another."""
+    """Calls `fit` from one step to another; shows no progress of steps that only are timed."""
     validated = run.validation_steps if validates else 0
+    verbose = 0 if not (validates and worker.is_chief) else 1 if sys.stdout.isatty() else 2
     data = functools.partial(distributed, worker.strategy)
     for first, epoch, last_epoch, steps in _parts(start, last, run.batches.counts.batches):
         run.model.fit(
@@ -300,7 +302,7 @@ def _fit(run, worker, start, last, callbacks, validates=True):
             validation_data=data(functools.partial(run.validation.epoch, 0)) if validated else None,
             validation_steps=validated or None,
             callbacks=callbacks,
-            verbose=(1 if sys.stdout.isatty() else 2) if worker.is_chief else 0,
+            verbose=verbose,
         )
         if run.model.stop_training:
             break
