@@ -70,11 +70,14 @@ WORKLOADS = {
     "nllb-b1": Workload(1, 25, NLLB, 256_206, True),
 }
 BY_HAND = "nllb-b1"
+# As the documentation says for servers.
+SERVER = {"TF_ENABLE_ONEDNN_OPTS": "1", "TF_ONEDNN_ASSUME_FROZEN_WEIGHTS": "1"}
+TRANSFORMERS = ("base-b32", "base-b1", "opus-b32", "opus-b1", "tiny-text")
 # By peer: the package it needs, its precisions, and the workloads that it runs; None means all.
 PEERS = {
     "keras_mt": ("keras_mt", ("float32", "bfloat16", "litert_int8"), None),
     "ctranslate2": ("ctranslate2", None, None),
-    "transformers": ("transformers", ("float32", "bfloat16"), ("base-b32", "base-b1")),
+    "transformers": ("transformers", ("float32", "bfloat16"), TRANSFORMERS),
     "kerashub": ("keras_hub", ("float32", "mixed_bfloat16"), ("base-b32", "base-b1")),
 }
 
@@ -88,7 +91,8 @@ def systems(workload):
         if peer == "ctranslate2" and workload == "student-ssru":
             continue
         each = precisions or ctranslate2_precisions()
-        if WORKLOADS[workload] and WORKLOADS[workload].shortlist:
+        has_shortlist = WORKLOADS[workload] and WORKLOADS[workload].shortlist
+        if has_shortlist and peer != "transformers":
             each = [f"{precision}{suffix}" for suffix in ("", "-shortlist") for precision in each]
         for precision in each:
             is_litert = precision.startswith("litert")
@@ -116,6 +120,7 @@ def main():
     parser.add_argument("--peers", default=",".join(PEERS), help="Only these peers or systems.")
     parser.add_argument("--run", type=Path, help="Trained run folder, for tiny-text.")
     parser.add_argument("--text", type=Path, help="File of sentences, for all but base.")
+    parser.add_argument("--references", type=Path, help="Those of --text, for tiny-text's BLEU.")
     parser.add_argument("--output", type=Path, help="File to append the JSON lines to.")
     parser.add_argument("--worker", nargs=3, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
@@ -132,9 +137,10 @@ def main():
                 continue
             prepare(workload, Path(folder), arguments.run, arguments.text)
             for name, variables in harness.instructions():
-                # As the documentation says for servers: no weights change.
-                variables = {**variables, "TF_ONEDNN_ASSUME_FROZEN_WEIGHTS": "1"}  # noqa: PLW2901
+                variables = variables | SERVER  # noqa: PLW2901
                 results = measure(workload, folder, arguments, variables)
+                if WORKLOADS[workload] is None and arguments.references:
+                    add_bleu(results, arguments.references)
                 report(workload, results, arguments.output, name)
 
 
@@ -199,6 +205,15 @@ def model_name(kind, precision):
     return f"{kind}-{stored.partition('_')[0]}{dash}{shortlist}"
 
 
+def add_bleu(results, references):
+    """The cased BLEU of what each system translated."""
+    import sacrebleu
+
+    references = [references.read_text(encoding="utf-8").splitlines()]
+    for found, *_ in results.values():
+        found["bleu"] = round(sacrebleu.corpus_bleu(found["translations"], references).score, 2)
+
+
 def report(workload, results, output, instructions="all"):
     if WORKLOADS[workload] is None and "keras_mt-float32" in results:
         ours = results["keras_mt-float32"][0]["translations"]
@@ -258,6 +273,8 @@ def write(folder, suffix, model, tokenizer, **options):
             path = folder / model_name("ctranslate2", f"{stored}{suffix}")
             quantization = None if stored in ("float32", "bfloat16") else stored
             keras_mt.convert.export(translator, path, "ctranslate2", quantization=quantization)
+    if folder.name in TRANSFORMERS and not suffix and harness.installed("transformers"):
+        keras_mt.convert.export(translator, folder / "huggingface", "huggingface")
 
 
 def random_model(workload):
@@ -398,37 +415,27 @@ def load_ctranslate2(folder, workload, precision, sentences, length):
 
 def load_transformers(folder, workload, precision, sentences, length):
     import torch
-    from transformers import MarianConfig, MarianMTModel
+    from transformers import AutoTokenizer, MarianMTModel
 
     torch.set_num_threads(harness.own_layout()[1])
-    torch.manual_seed(0)
-    config = MarianConfig(
-        vocab_size=VOCAB_SIZE,
-        d_model=BASE["d_model"],
-        encoder_layers=BASE["num_layers"],
-        decoder_layers=BASE["num_layers"],
-        encoder_attention_heads=BASE["num_heads"],
-        decoder_attention_heads=BASE["num_heads"],
-        encoder_ffn_dim=BASE["d_ff"],
-        decoder_ffn_dim=BASE["d_ff"],
-        activation_function="relu",
-        max_position_embeddings=512,
-        scale_embedding=True,
-        pad_token_id=VOCAB_SIZE - 1,
-        decoder_start_token_id=VOCAB_SIZE - 1,
-        eos_token_id=0,
-        forced_eos_token_id=None,
-    )
-    model = MarianMTModel(config).eval().to(getattr(torch, precision))
-    model.generation_config.forced_eos_token_id = None
-    source = torch.randint(2, VOCAB_SIZE - 1, (len(sentences), SOURCE_LENGTH))
-    options = {"num_beams": BEAM_SIZE, "max_new_tokens": length, "min_new_tokens": length}
+    path = folder / workload / "huggingface"
+    tokenizer = AutoTokenizer.from_pretrained(path)
+    model = MarianMTModel.from_pretrained(path, dtype=getattr(torch, precision)).eval()
+    options = {"num_beams": BEAM_SIZE, "do_sample": False}
+    if length:
+        model.generation_config.forced_eos_token_id = None
+        options |= {"max_new_tokens": length, "min_new_tokens": length}
 
     def translate():
-        with torch.inference_mode():
-            model.generate(
-                source, attention_mask=torch.ones_like(source), do_sample=False, **options
+        found = {}
+        for batch in batches(sentences):
+            inputs = tokenizer([sentences[i] for i in batch], padding=True, return_tensors="pt")
+            with torch.inference_mode():
+                outputs = model.generate(**inputs, **options)
+            found.update(
+                zip(batch, tokenizer.batch_decode(outputs, skip_special_tokens=True), strict=True)
             )
+        return [found[i] for i in range(len(sentences))]
 
     return translate
 

@@ -222,6 +222,7 @@ def report(benchmark, workload, results, unit, packages, output=None, instructio
             "resident_mb": round(resident),
             "disk_mb": rounds[0].get("disk") and round(rounds[0]["disk"] / 2**20, 1),
             "agreement": rounds[0].get("agreement"),
+            "bleu": rounds[0].get("bleu"),
         }
         write_line(line, output)
     ours, peers = (

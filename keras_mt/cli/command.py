@@ -69,6 +69,7 @@ def import_for(kinds, run_package):
     if kinds <= {"litert"}:
         os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # NumPy's, which start as it does.
         return
+    os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")  # See keras_mt/__init__.py.
     of_exports = kinds <= {"litert", "saved_model"}
     os.environ["KERAS_BACKEND"] = "tensorflow"  # Whatever is set for scripts.
     if of_exports:
