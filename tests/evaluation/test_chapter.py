@@ -27,7 +27,7 @@ def workplace(load, translator, corpus, tmp_path, monkeypatch, signatures_alone)
         (tmp_path / name).mkdir(parents=True)
     for name in ("align", "evaluate", "score", "translate"):
         monkeypatch.setattr(f"keras_mt.cli.{name}.load_translator", lambda path, *_: models[path])
-    monkeypatch.setattr("keras_mt.cli.export.load_run", lambda path, **search: models[path])
+    monkeypatch.setattr("keras_mt.cli.export.load_run", lambda path, **search: models[str(path)])
     monkeypatch.chdir(tmp_path)
     signatures_alone("greedy")
     return tmp_path

@@ -117,7 +117,7 @@ def test_the_chapters_bodies_are_the_protocols():
     shown = [json.loads(block) for block in re.findall(r"```json\n(.*?)```", chapter, re.DOTALL)]
     exported = tf.saved_model.load(str(ROOT / "saved_models" / "multi30k_en_de" / "1"))
     servable = Servable(exported.signatures, "multi30k_en_de")
-    assert len(bodies) == len(shown) == 2
+    assert len(bodies) == len(shown) > 0
     for body, answer in zip(bodies, shown, strict=True):
         found = rest_answer(servable, "multi30k_en_de", body)
         assert found.keys() == answer.keys()
