@@ -28,6 +28,7 @@ that are ours in float32; the line best/best has the ratio of our best to the be
 """
 
 import argparse
+import contextlib
 import os
 import statistics
 import subprocess
@@ -171,6 +172,7 @@ def measure(workload, folder, arguments, variables):
         for system, package in systems(workload).items()
         if {system.partition("-")[0], system.removesuffix("-shortlist")} & {*arguments.peers}
         and not (without_amx and package == "ai-edge-litert")
+        and (package != "transformers" or Path(folder, workload, "huggingface").exists())
     }
     for system in harness.present(chosen):
         commands[system] = [sys.executable, __file__, "--worker", system, workload, str(folder)]
@@ -274,7 +276,8 @@ def write(folder, suffix, model, tokenizer, **options):
             quantization = None if stored in ("float32", "bfloat16") else stored
             keras_mt.convert.export(translator, path, "ctranslate2", quantization=quantization)
     if folder.name in TRANSFORMERS and not suffix and harness.installed("transformers"):
-        keras_mt.convert.export(translator, folder / "huggingface", "huggingface")
+        with contextlib.suppress(ValueError):  # Not every model of ours is a MarianMT.
+            keras_mt.convert.export(translator, folder / "huggingface", "huggingface")
 
 
 def random_model(workload):

@@ -29,7 +29,9 @@ def parser(doc, names, corpora=()):
     )
     if corpora:
         parser.add_argument("corpus", choices=corpora)
-    parser.add_argument("names", nargs="*", choices=names, metavar="NAME", help=", ".join(names))
+    # Python 3.11 looks for the empty list, too, among the choices.
+    choices, listed = [*names, []], ", ".join(names)
+    parser.add_argument("names", nargs="*", choices=choices, metavar="NAME", help=listed)
     return parser
 
 

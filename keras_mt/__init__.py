@@ -17,7 +17,8 @@ if [*sys.argv[:1], *sys.orig_argv[-len(sys.argv) :][:1]] == ["-m", "keras_mt"]:
     keras_mt_command.main()
 
 # Without oneDNN, the default below AVX-512, TensorFlow packs a tied table anew for each product.
-os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")
+if os.uname().machine == "x86_64":
+    os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")
 try:
     with hushed():
         import keras

@@ -25,13 +25,14 @@ def hushed() -> Iterator[None]:
     level = os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "0" if debug else "1")
     stderr = None
     if not debug and level != "0" and hasattr(os, "memfd_create"):  # As on Linux.
-        with contextlib.suppress(OSError):  # Of a process without standard error.
+        with contextlib.suppress(OSError):  # Of a process without standard error, for one.
+            memory = os.memfd_create("stderr")
             stderr = os.dup(2)
     if stderr is None:
         yield
         return
     watches = not faulthandler.is_enabled()  # A crash says where it was.
-    with open(os.memfd_create("stderr"), "w+b") as held:
+    with open(memory, "w+b") as held:
         os.dup2(held.fileno(), 2)
         if watches:
             faulthandler.enable(stderr)
@@ -44,12 +45,15 @@ def hushed() -> Iterator[None]:
             os.close(stderr)
             held.seek(0)
             news = re.compile(_NEWS if has_gpu() else _NEWS + _NO_DRIVER)
-            for line in held:
-                if not news.match(line):
-                    os.write(2, line)
+            with contextlib.suppress(OSError):  # Nobody reads it.
+                for line in held:
+                    if not news.match(line):
+                        os.write(2, line)
 
 
 def has_gpu() -> bool:
     """True if the machine has a GPU of NVIDIA's, whether or not TensorFlow can use it."""
-    vendors = map(Path.read_text, Path("/sys/bus/pci/devices").glob("*/vendor"))
-    return bool(glob.glob("/dev/nvidia[0-9]*")) or "0x10de\n" in vendors
+    with contextlib.suppress(OSError):  # Where /sys may not be read.
+        vendors = map(Path.read_text, Path("/sys/bus/pci/devices").glob("*/vendor"))
+        return bool(glob.glob("/dev/nvidia[0-9]*")) or "0x10de\n" in vendors
+    return False

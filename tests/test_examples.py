@@ -229,16 +229,6 @@ def test_multi30k_recipe_asks_for_options_that_exist(recipe, tmp_path):
         assert texts == {"en.train.txt", "de.train.txt"}
 
 
-def test_multi30k_ablation_asks_for_options_that_exist(monkeypatch):
-    from keras_mt.cli import main
-
-    monkeypatch.syspath_prepend(ROOT / "examples/multi30k")
-    ablation = importlib.import_module("ablation")
-    for options in ablation.ROWS.values():
-        words = ["--data", "x", "--output", "y", *ablation.COMMON.split(), *options.split()]
-        main.commands["train"].make_context("train", words)
-
-
 def test_multi30k_robust_measures_on_what_it_types(monkeypatch, tmp_path, capsys):
     monkeypatch.syspath_prepend(ROOT / "examples/multi30k")
     robust = importlib.import_module("robust")

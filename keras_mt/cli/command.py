@@ -13,7 +13,7 @@ import click
 from keras_mt.cli.help import WithGroups
 from keras_mt.cli.models import kind_of
 from keras_mt.cli.options import as_typed
-from keras_mt.cli.progress import waiting
+from keras_mt.cli.progress import say, waiting
 from keras_mt.errors import InputError
 from keras_mt.extras import needed
 from keras_mt.logs import has_gpu, hushed
@@ -69,7 +69,8 @@ def import_for(kinds, run_package):
     if kinds <= {"litert"}:
         os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # NumPy's, which start as it does.
         return
-    os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")  # See keras_mt/__init__.py.
+    if os.uname().machine == "x86_64":
+        os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")  # See keras_mt/__init__.py.
     of_exports = kinds <= {"litert", "saved_model"}
     os.environ["KERAS_BACKEND"] = "tensorflow"  # Whatever is set for scripts.
     if of_exports:
@@ -86,10 +87,9 @@ def import_for(kinds, run_package):
         if not of_exports:
             import tensorflow_text  # noqa: F401 - prints messages too
     if has_gpu() and not gpus and "CUDA_VISIBLE_DEVICES" not in os.environ:
-        click.echo(
+        say(
             "TensorFlow cannot use this machine's GPU: it needs NVIDIA's driver, and pip install "
-            "'tensorflow[and-cuda]'. KERAS_MT_DEBUG=1 shows why.",
-            err=True,
+            "'tensorflow[and-cuda]'. KERAS_MT_DEBUG=1 shows why."
         )
     if not of_exports:
         run_package()

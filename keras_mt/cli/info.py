@@ -2,6 +2,7 @@
 
 import json
 import zipfile
+import zlib
 
 import click
 
@@ -16,6 +17,8 @@ from keras_mt.options import TranslationOptions
 
 _OF_MODEL = "architecture", "d_model", "parameters"  # What the table says of it.
 _MAX_LISTED = 12
+_DAMAGED = zipfile.BadZipFile, zlib.error, ValueError, TypeError, LookupError, AttributeError
+_DAMAGED += (RuntimeError,)  # As of an encrypted archive.
 
 
 @click.command(cls=Command, is_light=True)
@@ -39,13 +42,14 @@ def info(run_package, model, as_json):
         fields = {
             "kind": kind_of(path),
             **(_of_run(path) if kind_of(path) == "run" else _card(path)),
+            "bytes": sum(file.stat().st_size for file in path.rglob("*") if file.is_file()),
         }
+        text = to_json(fields) if as_json else _table(fields)
     except InputError:
         raise
-    except (zipfile.BadZipFile, ValueError, TypeError, LookupError, AttributeError) as error:
+    except _DAMAGED as error:
         raise InputError(f"{path} cannot be read: {error!r}. Put its files back.") from error
-    fields["bytes"] = sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
-    click.echo(to_json(fields) if as_json else _table(fields), nl=as_json)
+    click.echo(text, nl=as_json)
 
 
 def _card(path):
@@ -71,7 +75,8 @@ def _of_run(path):
         given = {**(config.generation or {}), **config.languages}
         fields["options"] = vars(TranslationOptions(**given))
     if log := folder.read_log():
-        fields["trained"] = {x: json.loads(log[-1][x] or "0") for x in ("step", "epoch", "seconds")}
+        columns = {x: [row[x] for row in log if row[x]] for x in ("step", "epoch", "seconds")}
+        fields["trained"] = {x: json.loads(found[-1]) for x, found in columns.items() if found}
     return fields
 
 
@@ -95,7 +100,7 @@ def _table(fields):
     fields.pop("versions", None)
     rows = {
         **fields,
-        "languages": tokenizer.get("languages"),
+        "languages": tokenizer.get("languages") or fields.get("languages"),
         "vocabulary": tokenizer and f"{tokenizer['vocab_size']:,} ({tokenizer['kind']})",
         "model": {name: model[name] for name in _OF_MODEL if name in model},
         "options": {n: x for n, x in options.items() if _text(x) != _text(usual.get(n, False))},

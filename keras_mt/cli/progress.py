@@ -4,6 +4,7 @@ import contextlib
 import itertools
 import os
 import shlex
+import shutil
 import sys
 import threading
 import time
@@ -33,6 +34,11 @@ def _is_quiet():
 def is_watched():
     """True if standard error is a terminal, and --quiet is not given."""
     return sys.stderr is not None and sys.stderr.isatty() and not _is_quiet()
+
+
+def _fitted(line):
+    """A line that the terminal does not wrap, since only one can be cleared."""
+    return f"{_CLEAR}{line[: shutil.get_terminal_size().columns - 1]}"
 
 
 def say(message):
@@ -71,7 +77,8 @@ def waiting(what):
 
     def show(terminal):
         for seconds in itertools.count():
-            print(f"{_CLEAR}{what}, {seconds} s", end="", file=terminal, flush=True)
+            line = _fitted(f"{what}, {seconds} s")
+            print(line, end="", file=terminal, flush=True)
             if ended.wait(1):
                 print(_CLEAR, end="", file=terminal, flush=True)
                 return
@@ -105,9 +112,10 @@ def progress_bar(is_shown=True):
             rate = (done - begun[1]) / (time.monotonic() - begun[0])
             line += f", {rate:,.1f} a second"
             line += f", {timedelta(seconds=int((total - done) / rate))} left" if total else ""
-        click.echo(f"{_CLEAR}{line}", nl=False, err=True)
+        click.echo(_fitted(line), nl=False, err=True)
 
     try:
         yield show
     finally:
-        click.echo(err=True)
+        if begun:
+            click.echo(err=True)

@@ -1,6 +1,7 @@
 """`keras-mt translate-files`."""
 
 import time
+from pathlib import Path
 
 import click
 
@@ -79,13 +80,16 @@ def translate_files(
     keras-mt translate-files runs/en_de docs_de docs terms.txt
     """
     from keras_mt.documents import translate_files as translate
-    from keras_mt.documents.finding import find_files
+    from keras_mt.documents.finding import PARTS, find_files
+    from keras_mt.files import check_new
 
     _, left_out = find_files(files, output, format)  # What it refuses need not wait for the model.
     if left_out:
         suffixes = ", ".join(sorted({path.suffix or path.name for path in left_out}))
         number = _count(len(left_out), "files")
         click.echo(f"left out: {number} of no known format ({suffixes})", err=True)
+    if report and not Path(output, PARTS).exists():
+        check_new(report)
     start = time.monotonic()
     translator = load_translator(model, options)
     identity = {**given(options), "model": translator.fingerprint, "markup": markup}

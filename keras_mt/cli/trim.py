@@ -39,9 +39,11 @@ def trim(run, output, **options):
         --vocab-size 20000
     """
     from keras_mt.convert import trim
+    from keras_mt.convert.hub import local_run
 
+    run = local_run(run)
     with waiting(f"trimming {run}"):
         trimmed = trim(run, output, **options).trimmed
     sizes = (" and ".join(f"{n:,}" for n in dict.fromkeys(trimmed[x])) for x in ("after", "before"))
     click.echo(f"kept {' of '.join(sizes)} tokens in {output}")
-    suggest_run(output, options["architecture"])
+    suggest_run(output, next(iter(options["architecture"]), None))

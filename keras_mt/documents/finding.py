@@ -39,14 +39,23 @@ def find_files(
                     f"{path} is a pipe or the like, which can be read only once: a stopped run "
                     "could not go on. Write it to a file, or give it to `keras-mt translate`."
                 )
-            if name in (PARTS, ERRORS):
+            if Path(name).parts[0] in (PARTS, ERRORS):
                 raise InputError(f"{path} has a name that {output} needs: rename it.")
+            if name in found and found[name].path.samefile(path):
+                raise InputError(f"{path} is given twice.")
             if name in found:
                 raise InputError(
                     f"{found[name].path} and {path} have one name, and each is written under its "
                     "name: give them names, or folders of output, of their own."
                 )
             found[name] = Found(path, format_name(path, format))
+    for name in found:
+        for parent in map(Path.as_posix, Path(name).parents):
+            if parent in found:
+                raise InputError(
+                    f"{found[parent].path} would be where {output} needs a folder for "
+                    f"{found[name].path}: give them folders of output of their own."
+                )
     if paths and not found:
         raise InputError(f"{' and '.join(map(str, paths))} holds no file of a known format.")
     return found, left_out

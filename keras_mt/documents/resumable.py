@@ -157,6 +157,7 @@ def _report(works, output):
     journals = {
         path.relative_to(parts).as_posix().removesuffix(_JOURNAL): path
         for path in parts.rglob(f"*{_JOURNAL}")
+        if path.is_file()
     }
     done = [name for name in sorted(journals) if (output / name).exists()]
     report, errors = {work.name: work.counts() for work in works}, output / ERRORS

@@ -58,7 +58,9 @@ class Glossaries:
             self._all[name] = StoredGlossary(name, name, "", "", list(Glossary.load(file)))
         for path in sorted(folder.glob("*.json")) if folder else ():
             try:
-                self._all[path.stem] = StoredGlossary(**json.loads(path.read_text("utf-8")))
+                stored = StoredGlossary(**json.loads(path.read_text("utf-8")))
+                Glossary(stored.terms)  # It refuses what is no term.
+                self._all[path.stem] = stored
             except (ValueError, TypeError) as error:
                 raise InputError(
                     f"{path} is damaged: put it back or remove it. ({error})"

@@ -47,11 +47,15 @@ def translate(
         return list(_translated(*_model, jobs))
     except Exception as error:
         if len(jobs) > 1:
-            return [answer for job in jobs for answer in translate([job], {})]
+            return [x for job in jobs for x in translate([job], _own(glossaries, job))]
         if isinstance(error, InputError):
             return [Answer(refusal=str(error))]
         print("".join(traceback.format_tb(error.__traceback__)), file=sys.stderr)  # Without texts.
         return [Answer(failure=type(error).__name__)]
+
+
+def _own(glossaries, job):
+    return {key: terms for key, terms in glossaries.items() if key == job.glossary}
 
 
 def _translated(translator, jobs) -> Iterator[Answer]:

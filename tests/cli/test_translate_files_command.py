@@ -141,7 +141,7 @@ def test_a_folder_names_once_what_it_leaves_out(eager, run_dir, tmp_path):
     ("arguments", "status", "message"),
     [
         (["pyproject.toml"], 1, "pyproject.toml has no suffix of a known format: lines (.txt)"),
-        (["README.md", "README.md", "--format", "lines"], 1, "README.md have one name"),
+        (["README.md", "README.md", "--format", "lines"], 1, "README.md is given twice"),
         (["/dev/null", "--format", "lines"], 1, "/dev/null is a pipe or the like"),
         (["no_such_file.txt"], 2, "'no_such_file.txt' does not exist"),
     ],

@@ -433,8 +433,10 @@ def test_it_is_exported_as_any_other(runs, texts, tmp_path):
     translator = Translator.load(runs("m2m_100")[1].path, beam_size=2, max_length=6, **codes)
     sources = [source for source, _ in texts["pairs"][:3]]
     tf.config.run_functions_eagerly(True)
-    expected = translator(sources)
-    tf.config.run_functions_eagerly(False)
+    try:
+        expected = translator(sources)
+    finally:
+        tf.config.run_functions_eagerly(False)
     folder = tmp_path / "litert"
     export(translator, folder, "litert", quantization="float32")
     assert ExportedTranslator(folder)(sources) == expected

@@ -414,7 +414,7 @@ def test_folders_that_cannot_be_translated(site, place):
         (["site"], "site", "site cannot be its own output"),
         (["site"], "site/../site", "site cannot be its own output"),
         (["empty"], "out", "empty holds no file of a known format"),
-        (["site", "site/b.txt"], "out", "site/b.txt and site/b.txt have one name"),
+        (["site", "site/b.txt"], "out", "site/b.txt is given twice"),
     ):
         with pytest.raises(InputError, match=message):
             run(*files, output=output)

@@ -82,6 +82,11 @@ def test_the_page_says_what_was_measured(claims):
     assert dict(found) == claims.tables()
 
 
+def test_no_name_stands_for_all():
+    parser = rows.parser("", {"a": 1}, corpora=["x"])
+    assert parser.parse_args(["x"]).names == [] and parser.parse_args(["x", "a"]).names == ["a"]
+
+
 def test_rows_are_measured_once(tmp_path):
     path, calls = tmp_path / "rows.jsonl", []
 
