@@ -138,8 +138,7 @@ def main():
                 continue
             prepare(workload, Path(folder), arguments.run, arguments.text)
             for name, variables in harness.instructions():
-                variables = variables | SERVER  # noqa: PLW2901
-                results = measure(workload, folder, arguments, variables)
+                results = measure(workload, folder, arguments, variables | SERVER)
                 if WORKLOADS[workload] is None and arguments.references:
                     add_bleu(results, arguments.references)
                 report(workload, results, arguments.output, name)

@@ -1,10 +1,9 @@
 """Neural machine translation for Keras 3."""
 
-import os
 import sys
 from typing import Any
 
-from keras_mt.extras import lazy, require_backend
+from keras_mt.extras import lazy, require_backend, use_onednn
 from keras_mt.logs import has_gpu, hushed
 from keras_mt.version import __version__
 
@@ -16,9 +15,7 @@ if [*sys.argv[:1], *sys.orig_argv[-len(sys.argv) :][:1]] == ["-m", "keras_mt"]:
 
     keras_mt_command.main()
 
-# Without oneDNN, the default below AVX-512, TensorFlow packs a tied table anew for each product.
-if os.uname().machine == "x86_64":
-    os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")
+use_onednn()
 try:
     with hushed():
         import keras

@@ -1,7 +1,8 @@
-"""Optional dependencies, and the error when one is missing."""
+"""Optional dependencies, the error when one is missing, and what TensorFlow reads at its import."""
 
 import contextlib
 import importlib
+import os
 from collections.abc import Callable, Iterator, Mapping
 from types import ModuleType
 from typing import Any
@@ -50,3 +51,12 @@ def lazy(room: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
         return module if name == homes[name] else getattr(module, name)
 
     return get
+
+
+def use_onednn() -> None:
+    """Turns oneDNN on for TensorFlow, if that is not imported yet and the user has not chosen.
+
+    Below AVX-512 it is off on x86, and a tied table is packed anew for each product.
+    """
+    if os.uname().machine == "x86_64":
+        os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")

@@ -15,7 +15,7 @@ from keras_mt.cli.models import kind_of
 from keras_mt.cli.options import as_typed
 from keras_mt.cli.progress import say, waiting
 from keras_mt.errors import InputError
-from keras_mt.extras import needed
+from keras_mt.extras import needed, use_onednn
 from keras_mt.logs import has_gpu, hushed
 
 _BUG = 70  # The exit status of an internal error, as in sysexits.h.
@@ -69,8 +69,7 @@ def import_for(kinds, run_package):
     if kinds <= {"litert"}:
         os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # NumPy's, which start as it does.
         return
-    if os.uname().machine == "x86_64":
-        os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")  # See keras_mt/__init__.py.
+    use_onednn()
     of_exports = kinds <= {"litert", "saved_model"}
     os.environ["KERAS_BACKEND"] = "tensorflow"  # Whatever is set for scripts.
     if of_exports:

@@ -38,10 +38,11 @@ def info(run_package, model, as_json):
     if run_package and hub_name(model):
         import_for({"run"}, run_package)  # The model may have to be imported.
     path = local_run(model)
+    kind = kind_of(path)
     try:
         fields = {
-            "kind": kind_of(path),
-            **(_of_run(path) if kind_of(path) == "run" else _card(path)),
+            "kind": kind,
+            **(_of_run(path) if kind == "run" else _card(path)),
             "bytes": sum(file.stat().st_size for file in path.rglob("*") if file.is_file()),
         }
         text = to_json(fields) if as_json else _table(fields)
