@@ -1,6 +1,7 @@
 """Pretrains an encoder on raw text, then fine-tunes it on 100 labels to tell who does what to whom.
 
-usage: python examples/masked_language_model.py [--text FILE] [--epochs N] [--seeds N] ...
+usage: python examples/masked_language_model.py [--text FILE] [--lines N] [--epochs N]
+           [--seeds N] [--output FOLDER]
 
 The cat is the subject of `Ontem, o gato viu a médica.`, but not of `Ontem, a médica viu o gato.`:
 they have the same words, so no single word tells. The same network learns it from the same
@@ -28,6 +29,7 @@ from keras_mt.layers import TokenMasking
 
 DEEDS = [verb for verb in lex.VERBS if verb.pt in ("ajudar", "esperar", "procurar", "ver")]
 LENGTH = 32  # The most tokens of a sentence, with its start and end.
+LABELS, LABEL_EPOCHS = 100, 20
 
 
 def twins(rng):
@@ -91,14 +93,14 @@ def words(vocab_size):
     return keras.Model(tokens, keras.layers.Embedding(vocab_size, 128)(tokens))
 
 
-def classify(encoder, train, test, epochs):
+def classify(encoder, train, test):
     """The accuracy of a classifier on top of an encoder; both are trained."""
     real = keras.ops.not_equal(encoder.input, 0)[..., None]
     greatest = keras.ops.max(keras.ops.where(real, encoder.output, -1e4), axis=1)
     classifier = keras.Model(encoder.input, keras.layers.Dense(1, activation="sigmoid")(greatest))
     adam = keras.optimizers.Adam(5e-4)
     classifier.compile(adam, "binary_crossentropy", metrics=["accuracy"], jit_compile=False)
-    classifier.fit(*train, batch_size=20, epochs=epochs, verbose=0)
+    classifier.fit(*train, batch_size=20, epochs=LABEL_EPOCHS, verbose=0)
     return classifier.evaluate(*test, verbose=0, return_dict=True)["accuracy"]
 
 
@@ -106,10 +108,7 @@ def main():
     parser = argparse.ArgumentParser(description="Pretrains an encoder and classifies with it.")
     parser.add_argument("--text", help="a file, a sentence a line; default: the phrasebook's")
     parser.add_argument("--lines", type=int, help="the most lines to read")
-    parser.add_argument("--layers", type=int, default=4)
     parser.add_argument("--epochs", type=int, default=4, help="of the pretraining")
-    parser.add_argument("--labels", type=int, default=100)
-    parser.add_argument("--label-epochs", type=int, default=20)
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--output", type=Path, default=Path("runs/masked_language_model"))
     options = parser.parse_args()
@@ -121,7 +120,7 @@ def main():
     lines = [line for line in lines if line.strip()][: options.lines]
     tokenizer = keras_mt.Tokenizer.train(lines, vocab_size=1000)
     vocab_size = tokenizer.vocab_size + 1  # The mask token is one more.
-    sizes = {"num_layers": options.layers, "vocab_size": vocab_size, "max_length": LENGTH}
+    sizes = {"num_layers": 4, "vocab_size": vocab_size, "max_length": LENGTH}
     keras.utils.set_random_seed(1)
     model = keras_mt.models.EncoderOnly.from_preset("tiny", **sizes)
     pretrain(model, tokens_of(tokenizer, lines), options.epochs)
@@ -133,16 +132,17 @@ def main():
         return tokens_of(tokenizer, texts).to_tensor().numpy(), labels
 
     test_texts, test_labels = labelled(Random(0), 500, each=2, unlike=lines)
+    test = arrays(test_texts, test_labels)
     accuracies = {"single words": [], "from scratch": [], "pretrained": []}
     for seed in range(1, options.seeds + 1):
-        train = arrays(*labelled(Random(seed), options.labels, unlike=test_texts))
+        train = arrays(*labelled(Random(seed), LABELS, unlike=test_texts))
         keras.utils.set_random_seed(seed)
         for name, encoder in {
             "single words": words(vocab_size),
             "from scratch": keras_mt.models.EncoderOnly.from_preset("tiny", **sizes).encoder,
             "pretrained": keras.models.load_model(options.output / "encoder.keras"),
         }.items():
-            found = classify(encoder, train, arrays(test_texts, test_labels), options.label_epochs)
+            found = classify(encoder, train, test)
             accuracies[name].append(found)
             print(f"seed {seed}, {name}: {found:.1%}", flush=True)
     print(f"\naccuracy on {len(test_texts)} sentences, mean (std) of {options.seeds} seeds")

@@ -22,16 +22,17 @@ sys.path.append(str(Path(__file__).parents[1] / "benchmarks"))
 from harness import machine
 
 
-def parser(doc, names, corpora=()):
-    """The parser of a command line: a corpus, if there are several, and names; none are all."""
+def parser(doc, names=(), corpora=()):
+    """The parser of a command line: a corpus and names, of which none are all, if there are any."""
     parser = argparse.ArgumentParser(
         description=doc, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     if corpora:
         parser.add_argument("corpus", choices=corpora)
-    # Python 3.11 looks for the empty list, too, among the choices.
-    choices, listed = [*names, []], ", ".join(names)
-    parser.add_argument("names", nargs="*", choices=choices, metavar="NAME", help=listed)
+    if names:
+        # Python 3.11 looks for the empty list, too, among the choices.
+        choices, listed = [*names, []], ", ".join(names)
+        parser.add_argument("names", nargs="*", choices=choices, metavar="NAME", help=listed)
     return parser
 
 

@@ -95,19 +95,19 @@ def write_translations(folder, rows, validation=()):
     (folder / "translated" / "pairs.jsonl").write_text(lines)
 
 
-def by_hand(rows, keep, most_ratio):
+def by_hand(rows, share, most_ratio):
     """The filter, a row at a time."""
     there = [i for i, row in enumerate(rows) if row.get("translation", "").strip()]
     ratios = {i: len(rows[i]["translation"]) / len(rows[i]["pt"]) for i in there}
     middle = sorted(ratios.values())
     half = len(middle) // 2
     median = middle[half] if len(middle) % 2 else (middle[half - 1] + middle[half]) / 2
-    best = sorted(there, key=lambda i: (-rows[i]["score"], i))[: round(keep * len(there))]
+    best = sorted(there, key=lambda i: (-rows[i]["score"], i))[: round(share * len(there))]
     return [i for i in sorted(best) if 1 / most_ratio <= ratios[i] / median <= most_ratio]
 
 
-@pytest.mark.parametrize(("keep", "most_ratio"), [(1.0, 3.0), (0.8, 1.5), (0.5, 100.0)])
-def test_filter(keep, most_ratio, distil, small, tmp_path, capsys):
+@pytest.mark.parametrize(("best", "most_ratio"), [(1.0, 3.0), (0.8, 1.5), (0.5, 100.0)])
+def test_filter(best, most_ratio, distil, small, tmp_path, capsys):
     draw = random.Random(1)
     rows = []
     for i in range(171):
@@ -124,9 +124,9 @@ def test_filter(keep, most_ratio, distil, small, tmp_path, capsys):
 
     validation = [[side.decode() for side in pair] for pair in read(small, "validation")]
     write_translations(tmp_path / "taught", rows, validation)
-    distil.filter_(tmp_path / "taught", tmp_path / "distilled.tsv", keep, most_ratio)
-    expected = by_hand(rows, keep, most_ratio)
-    assert 20 < len(expected) < 146 + (keep == 1)
+    distil.filter_(tmp_path / "taught", tmp_path / "distilled.tsv", best, most_ratio)
+    expected = by_hand(rows, best, most_ratio)
+    assert 20 < len(expected) < 146 + (best == 1)
     assert read(tmp_path / "distilled.tsv", "train") == [
         (rows[i]["pt"].encode(), rows[i]["translation"].encode()) for i in expected
     ]

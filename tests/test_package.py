@@ -40,6 +40,15 @@ def test_importing_the_package_imports_the_layers_alone(python):
     assert process.returncode == 0, process.stderr
 
 
+def test_the_version_is_that_of_the_citation_and_of_the_changes():
+    citation, changes = (
+        (ROOT / name).read_text(encoding="utf-8") for name in ("CITATION.cff", "CHANGELOG.md")
+    )
+    assert f"\nversion: {keras_mt.__version__}\n" in citation
+    newest = re.search(r"^## (\S+)", changes, re.MULTILINE)[1]
+    assert newest == keras_mt.__version__.removesuffix(".dev0")
+
+
 WITHOUT = """
 import sys
 

@@ -13,28 +13,28 @@ of a date, pronouns that Portuguese leaves out. They are compared with the links
   heads: each target word's link is to the source word that it attends to most.
 """
 
-import os
 import re
 import sys
 from pathlib import Path
 
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+sys.path.append(str(Path(__file__).parents[1]))
 
 import numpy as np
+import rows
 import tensorflow as tf
 
 import keras_mt
 from keras_mt.alignment import Aligner
 from keras_mt.alignment.attention_links import attention_links
-from keras_mt.data import load_corpus
 from keras_mt.text.words import words_of_pieces
 
 BY_HAND = Path(__file__).parent / "by_hand"
 
 
 def main(run_dir):
-    pairs, training = read_pairs(BY_HAND, "test"), read_pairs("phrasebook", "train")
-    by_hand = sure_links(), possible_links()
+    pairs = rows.texts(BY_HAND, "pt", "en", "test")
+    training, texts = rows.texts("phrasebook", "pt", "en", "train"), [*zip(*pairs, strict=True)]
+    by_hand = links_by_hand("-"), links_by_hand("-p")
     translator = keras_mt.Translator.load(run_dir)
     tokenizer, model = translator.tokenizer, translator.models[0]
     print(f"AER of {len(pairs)} pairs, in percent")
@@ -43,14 +43,7 @@ def main(run_dir):
         print(f"{100 * alignment_error_rate(links, *by_hand):5.1f}  {name}", flush=True)
 
     vocabularies = {}, {}
-    ids = [
-        word_ids(side, known)
-        for side, known in zip(zip(*training, strict=True), vocabularies, strict=True)
-    ]
-    test = [
-        word_ids(side, known)
-        for side, known in zip(zip(*pairs, strict=True), vocabularies, strict=True)
-    ]
+    ids, test = (map(word_ids, zip(*each, strict=True), vocabularies) for each in (training, pairs))
     report("aligner, of words", Aligner.learn(*ids).align(*test))
 
     def piece_ids(sides):
@@ -58,17 +51,16 @@ def main(run_dir):
         sources, targets = tokenizer.pieces(sources), tokenizer.target_pieces(targets)
         return [[np.array(row) for row in side.to_list()] for side in (sources, targets)]
 
+    def words_of(text, ids):
+        """The word of each piece of a text."""
+        pieces = [piece.decode() for piece in tokenizer.id_to_string(tf.constant(ids)).numpy()]
+        return words_of_pieces(text.split(), [*pieces, "</s>"])[:-1]
+
     test = piece_ids(pairs)
-    words = [
-        [
-            words_of_pieces(text.split(), [*strings(tokenizer, row), "</s>"])[:-1]
-            for text, row in zip(side, rows, strict=True)
-        ]
-        for side, rows in zip(zip(*pairs, strict=True), test, strict=True)
-    ]
+    words = [list(map(words_of, *side)) for side in zip(texts, test, strict=True)]
     links = Aligner.learn(*piece_ids(training)).align(*test)
     report("aligner, of pieces", list(map(word_links, links, *words)))
-    report("attention of the run", translator.align_words(*map(list, zip(*pairs, strict=True))))
+    report("attention of the run", translator.align_words(*map(list, texts)))
 
     heads = [model_attention(model, tokenizer, *ids) for ids in zip(*test, strict=True)]
     rates = {}
@@ -112,34 +104,17 @@ def alignment_error_rate(links, sure, possible):
     return 1 - right / total
 
 
-def sure_links():
-    return _links("-")
-
-
-def possible_links():
-    """All links by hand, the sure ones too."""
-    return _links("-p")
-
-
-def _links(kinds):
+def links_by_hand(kinds):
+    """The links of each pair: `"-"` for the sure ones, `"-p"` for the possible ones too."""
     lines = (BY_HAND / "links.pharaoh").read_text(encoding="utf-8").splitlines()
     pattern = re.compile(rf"(\d+)[{kinds}](\d+)")
     return [[(int(i), int(j)) for i, j in pattern.findall(line)] for line in lines]
-
-
-def read_pairs(data, split):
-    pairs = load_corpus(data, "pt", "en", split).as_numpy_iterator()
-    return [tuple(text.decode() for text in pair) for pair in pairs]
 
 
 def word_ids(texts, known):
     """Ids of the words of texts, in lower case and without punctuation; new ones are added."""
     words = [[word.strip(".,?!") for word in text.lower().split()] for text in texts]
     return [np.array([known.setdefault(word, len(known)) for word in row]) for row in words]
-
-
-def strings(tokenizer, ids):
-    return [piece.decode() for piece in tokenizer.id_to_string(tf.constant(ids)).numpy()]
 
 
 def model_attention(model, tokenizer, source, target):

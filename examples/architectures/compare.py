@@ -39,60 +39,35 @@ SANDWICH = {
 }
 LLAMA = {"norm": "rms", "positions": "rotary", "activation": "silu", "gated": True}
 
-# In the order of the lectures; the sizes are near those of Transformer tiny.
+# Title, architecture and model, in the order of the lectures; sizes near those of Transformer tiny.
+PRE_NORM = {"pre_norm": True}
 ROWS = {
-    "fixed_vector": {
-        "title": "GRU, no attention",
-        "architecture": "recurrent",
-        "model": {"cell": "gru", "attention": "none"},
-    },
-    "additive": {
-        "title": "GRU, additive attention",
-        "architecture": "recurrent",
-        "model": {"cell": "gru", "attention": "additive"},
-    },
-    "bilinear": {
-        "title": "LSTM, bilinear attention",
-        "architecture": "recurrent",
-        "model": {"cell": "lstm", "attention": "bilinear"},
-    },
-    "transformer": {"title": "Transformer, as in the paper", "architecture": "transformer"},
-    "pre_norm": {
-        "title": "Transformer, pre-norm",
-        "architecture": "transformer",
-        "model": {"pre_norm": True},
-    },
-    "sandwich": {
-        "title": "sandwich, pre-norm",
-        "architecture": "transformer",
-        "model": {"pre_norm": True, **SANDWICH},
-    },
-    "ssru": {
-        "title": "Transformer, pre-norm, SSRU decoder",
-        "architecture": "transformer",
-        "model": {"pre_norm": True, "decoder_sublayers": "rcf" * 4},
-    },
-    "deep_encoder": {
-        "title": "8 encoder blocks, 1 decoder block, pre-norm",
-        "architecture": "transformer",
-        "model": {"pre_norm": True, "num_encoder_layers": 8, "num_decoder_layers": 1},
-    },
-    "experts": {
-        "title": "mixture of experts, 2 of 4",
-        "architecture": "mixture_of_experts",
-        "model": {"num_experts": 4, "experts_per_token": 2},
-    },
-    "decoder_only": {
-        "title": "decoder-only, Llama's blocks",
-        "architecture": "decoder_only",
-        "model": {"num_layers": 8},
-    },
-    "modern": {
-        "title": "encoder-decoder, Llama's blocks",
-        "architecture": "transformer",
-        "model": {"pre_norm": True, "num_key_value_heads": 2, "d_ff": 208, **LLAMA},
-    },
-}
+    "fixed_vector": ("GRU, no attention", "recurrent", {"cell": "gru", "attention": "none"}),
+    "additive": ("GRU, additive attention", "recurrent", {"cell": "gru", "attention": "additive"}),
+    "bilinear": (
+        "LSTM, bilinear attention", "recurrent", {"cell": "lstm", "attention": "bilinear"},
+    ),
+    "transformer": ("Transformer, as in the paper", "transformer", {}),
+    "pre_norm": ("Transformer, pre-norm", "transformer", PRE_NORM),
+    "sandwich": ("sandwich, pre-norm", "transformer", PRE_NORM | SANDWICH),
+    "ssru": (
+        "Transformer, pre-norm, SSRU decoder", "transformer",
+        PRE_NORM | {"decoder_sublayers": "rcf" * 4},
+    ),
+    "deep_encoder": (
+        "8 encoder blocks, 1 decoder block, pre-norm", "transformer",
+        PRE_NORM | {"num_encoder_layers": 8, "num_decoder_layers": 1},
+    ),
+    "experts": (
+        "mixture of experts, 2 of 4", "mixture_of_experts",
+        {"num_experts": 4, "experts_per_token": 2},
+    ),
+    "decoder_only": ("decoder-only, Llama's blocks", "decoder_only", {"num_layers": 8}),
+    "modern": (
+        "encoder-decoder, Llama's blocks", "transformer",
+        PRE_NORM | {"num_key_value_heads": 2, "d_ff": 208} | LLAMA,
+    ),
+}  # fmt: skip
 CORPORA = {
     "phrasebook": {
         "data": "phrasebook",
@@ -152,8 +127,9 @@ def measured(corpus, folder, steps, row):
     """Trains a row, exports it, and measures the export."""
     keras.utils.clear_session()
     data, languages = CORPORA[corpus]["data"], CORPORA[corpus]["languages"]
-    options = {**COMMON, **CORPORA[corpus]["training"], "weights": "average", **ROWS[row]}
-    title = options.pop("title")
+    title, architecture, model = ROWS[row]
+    options = {**COMMON, **CORPORA[corpus]["training"], "weights": "average"}
+    options |= {"architecture": architecture, "model": model}
     if steps:
         options = {**options, "epochs": None, "steps": steps, "weights": "last"}
     pairs = {split: texts(data, *languages, split) for split in ("train", "validation", "test")}
@@ -174,8 +150,6 @@ def measured(corpus, folder, steps, row):
         pieces = translator.tokenizer.pieces([source for source, _ in test])
         tokens = float(pieces.row_lengths().numpy().mean()) + 1  # The end.
         by_length.append([size, round(tokens, 1), rows.scores(exported, test)["bleu"]])
-    log = RunFolder(run).read_log()
-    rates = [float(line["tokens_per_second"]) for line in log if line["tokens_per_second"]]
     corpora = [load_corpus(each, *languages, "train") for each in (data, lines)]
     counts = Batches(corpora, translator.tokenizer, COMMON["batch_tokens"], seed=1).counts
     tokens = trained * counts.target_tokens / counts.batches
@@ -184,12 +158,9 @@ def measured(corpus, folder, steps, row):
         "options": options,
         "parameters": translator.models[0].count_params(),
         "steps": steps_of(run),
-        "minutes": round(float(log[-1]["seconds"]) / 60, 1),
+        "minutes": round(float(RunFolder(run).read_log()[-1]["seconds"]) / 60, 1),
         # Of this process: None if another had already trained it all.
-        "training_tokens_per_second": {
-            "processor": round(tokens / seconds) if tokens else None,
-            "wall": round(statistics.median(rates or [0])),
-        },
+        "training_tokens_per_second": {"processor": round(tokens / seconds) if tokens else None},
         "validation_bleu": rows.scores(exported, pairs["validation"])["bleu"],
         "test_bleu": by_length[0][-1],
         "bleu_by_length": by_length,
@@ -233,15 +204,13 @@ def steps_of(run):
 
 
 def decoded(translator, sources):
-    """Sentences a second, of processor time and by the clock: the median of three rounds."""
-    clocks = {"processor": time.process_time, "wall": time.perf_counter}
-    times = {name: [] for name in clocks}
+    """Sentences a second of processor time: the median of three rounds."""
+    seconds = []
     for _ in range(3):
-        starts = {name: clock() for name, clock in clocks.items()}
+        start = time.process_time()
         translator.hypotheses(sources)
-        for name, clock in clocks.items():
-            times[name].append(clock() - starts[name])
-    return {name: round(len(sources) / statistics.median(each), 1) for name, each in times.items()}
+        seconds.append(time.process_time() - start)
+    return {"processor": round(len(sources) / statistics.median(seconds), 1)}
 
 
 def draw(measured, path):

@@ -8,6 +8,7 @@ in any file system that Beam knows; what ends in .gz is compressed again.
 """
 
 import argparse
+import io
 import logging
 import shutil
 import uuid
@@ -17,7 +18,7 @@ from apache_beam.io.filesystems import FileSystems
 from apache_beam.options.pipeline_options import PipelineOptions
 
 from keras_mt.beam import Translate
-from keras_mt.documents.sources import as_line
+from keras_mt.documents.sources import as_line, line_blocks
 
 PART_LINES = 2000
 
@@ -45,14 +46,11 @@ def lines(part):
     with FileSystems.open(path) as file:
         file.seek(begin)
         data = file.read(size)
-    for i, line in enumerate(data.removesuffix(b"\n").split(b"\n") if data else ()):
-        try:
-            text = line.removesuffix(b"\r").decode("utf-8")
-        except UnicodeDecodeError as error:
-            where = f"{path}, line {number * PART_LINES + i + 1}"
-            logging.warning("%s is left empty: not UTF-8 at byte %d", where, error.start + 1)
-            text = ""
-        yield (name_of(path), number, i), text
+    for units, _ in line_blocks(io.BytesIO(data), PART_LINES, size, number * PART_LINES + 1):
+        for i, unit in enumerate(units):
+            if unit.error:
+                logging.warning("%s, %s is left empty: %s", path, unit.where, unit.error)
+            yield (name_of(path), number, i), "" if unit.error else unit.text
 
 
 def write_part(group, output):

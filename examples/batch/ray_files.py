@@ -1,4 +1,4 @@
-"""Translates text files with Ray Data: a line for each line, in order.
+"""Translates text files with Ray Data, as beam_files.py does with Apache Beam.
 
 usage: python examples/batch/ray_files.py SAVED_MODEL OUTPUT_DIR FILE... [--workers N]
 

@@ -155,10 +155,9 @@ def draw_lengths(lines):
         label = f"{layer}, {threads} thread{'s' * (threads > 1)}"
         axes.text(TOKENS[-1] * 1.1, times[-1], label, color=color, va="center")
     axes.set(xscale="log", yscale="log", xlim=(TOKENS[0] / 1.1, TOKENS[-1] * 3))
+    axes.set(xlabel="tokens of a sequence", ylabel="forward and backward, milliseconds")
     axes.set_xticks(TOKENS, TOKENS)
     axes.set_yticks((1, 10, 100), (1, 10, 100))
-    axes.set_xlabel("tokens of a sequence")
-    axes.set_ylabel("forward and backward, milliseconds")
     axes.grid(alpha=0.3)
     figure.savefig(PICTURE)
 

@@ -30,7 +30,7 @@ from keras_mt.training import compile_for_translation
 
 TRAINED = Path(__file__).parent / "results" / "trained.jsonl"
 PAGE = Path(__file__).parents[2] / "docs/lectures/claims.md"
-SEEDS, VOCAB_SIZE, BATCH_TOKENS, STEPS = (1, 2, 3), 1000, 1024, 400
+SEEDS, VOCAB_SIZE = (1, 2, 3), 1000
 MODELS = {"transformer": Transformer, "recurrent": Recurrent, "parts": Parts}
 
 # What a row changes is in place of this; the Transformer is the lectures', post-norm.
@@ -41,6 +41,8 @@ RECIPE = {
     "learning_rate": 0.004,
     "warmup_steps": 100,  # 0: a constant rate.
     "clip_norm": None,
+    "steps": 400,
+    "batch_tokens": 1024,
 }
 PRE_NORM = {"model": {"pre_norm": True}}
 CONSTANT = {"warmup_steps": 0}
@@ -83,10 +85,10 @@ CLAIMS = {
     },
     "smoothing": {"0": "no label smoothing", "0.1": "Transformer"},
     "attention": {
-        name: f"GRU, {row}"
-        for name, row in {
-            "none": "no attention", "dot": "dot", "bilinear": "bilinear", "additive": "additive",
-        }.items()
+        "none": "GRU, no attention",
+        "dot": "GRU, dot",
+        "bilinear": "GRU, bilinear",
+        "additive": "GRU, additive",
     },
     "parts": {
         "all": "Transformer",
@@ -101,7 +103,7 @@ CLAIMS = {
         "Transformer, SSRU": "Transformer encoder, SSRU decoder",
         "GRU, GRU with additive attention": "GRU, additive",
     },
-}  # fmt: skip
+}
 
 
 def main():
@@ -144,21 +146,25 @@ def claim_table(claim, lines):
 def measured(name):
     """Trains a model from a seed, and measures BLEU on the test sentences."""
     row, _, seed = name.rpartition(", seed ")
-    recipe = {**RECIPE, **ROWS[row]}
+    options = options_of(row)
     keras.utils.clear_session()
     keras.utils.set_random_seed(int(seed))
-    model = new_model(tokenizer().vocab_size, **recipe)
+    model = new_model(tokenizer().vocab_size, options)
     compile_for_translation(
-        model, recipe["label_smoothing"], recipe["warmup_steps"] or 1, schedule(**recipe),
-        recipe["clip_norm"],
-    )  # fmt: skip
+        model,
+        options["label_smoothing"],
+        options["warmup_steps"] or 1,
+        schedule(options),
+        options["clip_norm"],
+    )
     pairs = load_corpus("phrasebook", *phrasebook.LANGUAGES, "train")
-    data = Batches(pairs, tokenizer(), BATCH_TOKENS, seed=int(seed)).stream()
+    data = Batches(pairs, tokenizer(), options["batch_tokens"], seed=int(seed)).stream()
     start = time.process_time()
-    log = model.fit(data, steps_per_epoch=STEPS, verbose=0)
+    log = model.fit(data, steps_per_epoch=options["steps"], verbose=0)
     seconds = time.process_time() - start
     translator = Translator(model, tokenizer(), beam_size=1)
     return {
+        "options": options,
         "bleu": rows.scores(translator, phrasebook.pairs("test"))["bleu"],
         "loss": round(log.history["loss"][-1], 3),  # The mean of all steps.
         "parameters": model.count_params(),
@@ -172,20 +178,27 @@ def tokenizer():
     return Tokenizer.train(texts, VOCAB_SIZE)
 
 
-def new_model(vocab_size, architecture, model, **_):
+def options_of(row):
+    """The recipe with what a row changes, and all sizes of the model."""
+    options = {**RECIPE, **ROWS[row]}
     sizes = {"num_layers": 2, "d_model": 128}
-    if architecture != "parts":  # Which have no dropout.
+    if options["architecture"] != "parts":  # Which have no dropout.
         sizes["dropout"] = 0.0
-    if architecture != "recurrent":
+    if options["architecture"] != "recurrent":
         sizes |= {"num_heads": 4, "d_ff": 256}
-    return MODELS[architecture](vocab_size, **{**sizes, **model})
+    return {**options, "model": {**sizes, **options["model"]}}
 
 
-def schedule(learning_rate, warmup_steps, **_):
+def new_model(vocab_size, options):
+    return MODELS[options["architecture"]](vocab_size, **options["model"])
+
+
+def schedule(options):
     """The learning rate: that of the paper's schedule at its peak, or a constant one."""
-    if warmup_steps:
-        return learning_rate
-    return keras.optimizers.schedules.ExponentialDecay(learning_rate, 1, decay_rate=1.0)
+    rate = options["learning_rate"]
+    if options["warmup_steps"]:
+        return rate
+    return keras.optimizers.schedules.ExponentialDecay(rate, 1, decay_rate=1.0)
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ Each process gets the environment variable TF_CONFIG, like a worker of a real cl
 one fails, the others are killed.
 """
 
+import contextlib
 import json
 import os
 import signal
@@ -16,13 +17,9 @@ import time
 
 
 def free_addresses(count):
-    sockets = [socket.socket() for _ in range(count)]
-    for each in sockets:
-        each.bind(("127.0.0.1", 0))
-    addresses = [f"127.0.0.1:{each.getsockname()[1]}" for each in sockets]
-    for each in sockets:
-        each.close()
-    return addresses
+    with contextlib.ExitStack() as stack:
+        servers = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+        return [f"127.0.0.1:{stack.enter_context(each).getsockname()[1]}" for each in servers]
 
 
 def main(workers, arguments):

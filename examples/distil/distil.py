@@ -2,7 +2,7 @@
 
 usage: python examples/distil/distil.py translate TEACHER FOLDER --data DATA --source en --target de
            [--set KEY=VALUE ...]
-       python examples/distil/distil.py filter FOLDER DISTILLED.tsv [--keep 0.95] [--most-ratio 2]
+       python examples/distil/distil.py filter FOLDER DISTILLED.tsv [--best 0.95] [--most-ratio 2]
        keras-mt train --data DISTILLED.tsv --source en --target de --output STUDENT ...
 
 translate makes the teacher, a run folder, translate the training split into FOLDER, part by part.
@@ -62,7 +62,7 @@ def arguments_of(line=None):
     step.set_defaults(step=filter_)
     step.add_argument("folder", type=Path, metavar="FOLDER")
     step.add_argument("output", type=Path, metavar="DISTILLED.tsv")
-    step.add_argument("--keep", type=float, default=0.95, metavar="SHARE")
+    step.add_argument("--best", type=float, default=0.95, metavar="SHARE")
     step.add_argument("--most-ratio", type=float, default=2.0, metavar="R")
     arguments = vars(parser.parse_args(line))
     return arguments.pop("step"), arguments
@@ -117,10 +117,10 @@ def with_translations(translator, source, lines):
     return [json.dumps(row, ensure_ascii=False) for row in rows], {}
 
 
-def filter_(folder, output, keep, most_ratio):
+def filter_(folder, output, best, most_ratio):
     """Writes the pairs of source and translation that are kept, as a corpus in one file."""
-    if not 0 < keep <= 1:
-        raise ValueError(f"--keep must be above 0 and at most 1. Received: {keep}")
+    if not 0 < best <= 1:
+        raise ValueError(f"--best must be above 0 and at most 1. Received: {best}")
     if most_ratio < 1:
         raise ValueError(f"--most-ratio must be at least 1. Received: {most_ratio}")
     if output.suffix != ".tsv":
@@ -133,7 +133,7 @@ def filter_(folder, output, keep, most_ratio):
     _, source, target, *_ = next(rows(path))
     # The file is read several times: only lengths and scores are held in memory.
     columns = (measures(row, source) for row in rows(path, "train"))
-    kept, counts = choose(*np.fromiter(columns, np.dtype((float, 3))).T, keep, most_ratio)
+    kept, counts = choose(*np.fromiter(columns, np.dtype((float, 3))).T, best, most_ratio)
     with atomic_write(output) as temporary, open(temporary, "w", encoding="utf-8") as file:
         file.write(f"{source}\t{target}\tsplit\n")
         for split, side, chosen in (("train", "translation", kept), ("validation", target, None)):
@@ -155,12 +155,12 @@ def measures(row, source):
     return len(row[source].strip()), len(translation), row.get("score", -np.inf)
 
 
-def choose(source_lengths, target_lengths, scores, keep, most_ratio):
+def choose(source_lengths, target_lengths, scores, best, most_ratio):
     """Which translations are kept, a Boolean array, and why others are not, a dict of counts.
 
     A translation's ratio is its length over its source's, in characters, divided by the median of
     these, so that 1 is usual between the two languages. It must be from 1 / most_ratio to
-    most_ratio. Of those that are not empty, the share `keep` with the best scores is kept; of equal
+    most_ratio. Of those that are not empty, the share `best` with the best scores is kept; of equal
     scores the first.
     """
     there = (source_lengths > 0) & (target_lengths > 0) & np.isfinite(scores)
@@ -171,7 +171,7 @@ def choose(source_lengths, target_lengths, scores, keep, most_ratio):
     usual = (ratios <= most_ratio) & (ratios * most_ratio >= 1)
     order = np.argsort(np.where(there, -scores, np.inf), kind="stable")
     good = np.zeros(len(scores), bool)
-    good[order[: round(keep * there.sum())]] = True
+    good[order[: round(best * there.sum())]] = True
     kept = there & usual & good
     return kept, {
         "lines": len(kept),

@@ -40,12 +40,12 @@ keeping.build((None, LENGTH, WIDTH))
 update, rest = np.full((2, WIDTH), 1.5), np.zeros((2, 2 * WIDTH))
 keeping.cell.bias.assign(np.concatenate([update, rest], axis=1))
 cells = {
-    "simple recurrent cell": (keras.layers.SimpleRNN(WIDTH, unroll=True), draw.RED),
-    "GRU": (keras.layers.GRU(WIDTH, unroll=True), draw.BLUE),
-    "GRU whose gate keeps 95% at each step": (keeping, draw.ORANGE),
-    "self-attention": (attention, draw.GREEN),
+    "simple recurrent cell": keras.layers.SimpleRNN(WIDTH, unroll=True),
+    "GRU": keras.layers.GRU(WIDTH, unroll=True),
+    "GRU whose gate keeps 95% at each step": keeping,
+    "self-attention": attention,
 }
-norms = {name: gradients(layer) for name, (layer, _) in cells.items()}
+norms = {name: gradients(layer) for name, layer in cells.items()}
 distances = np.arange(LENGTH)[::-1]
 walk.table(
     "Gradient of the last state with respect to an input so many steps back (untrained)",
@@ -58,10 +58,7 @@ walk.table(
 figure = Figure(figsize=(draw.WIDTH, 5.2))
 unrolled, axes = figure.subplots(2, 1, height_ratios=(1, 1.3))
 draw.unrolled(unrolled, ["the", "movie", "was", "great"], ["le", "film", "était", "bon"])
-for name, (_, color) in cells.items():
-    axes.semilogy(distances, norms[name], color=color)
-    place = {"simple recurrent cell": (25, 8e-4), "GRU": (18, 3e-5), "self-attention": (31, 0.6)}
-    draw.label(axes, *place.get(name, (27, 0.012)), name, color=color)
+colors = draw.RED, draw.BLUE, draw.ORANGE, draw.GREEN
+draw.falling(axes, distances, norms, colors, ((25, 8e-4), (18, 3e-5), (27, 0.012), (31, 0.6)))
 axes.set_xlabel("steps between the input and the last state")
-axes.set_ylabel("norm of the gradient")
 walk.save(figure, arguments.output, "02_recurrent.png")

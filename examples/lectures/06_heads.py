@@ -17,7 +17,6 @@ import keras
 import numpy as np
 import tensorflow as tf
 import walk
-from matplotlib.figure import Figure
 
 from keras_mt.layers import MultiHeadAttention
 
@@ -59,9 +58,9 @@ tasks = {
     "the end of the sentence": to_end,
     "all words alike": None,
 }
-figure = Figure(figsize=(draw.WIDTH, 7.6))
+shown = {}
 print("\nThe head that looks most at")
-for axes, (task, where) in zip(figure.subplots(2, 2).flat, tasks.items(), strict=True):
+for task, where in tasks.items():
     if where is None:  # The head whose largest weights are smallest.
         measured = -found.max(-1).mean(-1)
     else:
@@ -69,9 +68,5 @@ for axes, (task, where) in zip(figure.subplots(2, 2).flat, tasks.items(), strict
     block, head = np.unravel_index(measured.argmax(), measured.shape)
     name = f"block {block + 1}, head {head + 1}"
     print(f"  {task:24} {name}: mean {abs(measured.max()):.2f}")
-    image = draw.heat(axes, found[block, head], pieces, pieces, f"{task} ({name})", None)
-    axes.tick_params(axis="x", labelrotation=90)
-figure.supxlabel("a word that is looked at", fontsize=10)
-figure.supylabel("a word that looks", fontsize=10)
-figure.colorbar(image, ax=figure.axes, label="attention weight", fraction=0.03, pad=0.02)
-walk.save(figure, arguments.output, "06_heads.png")
+    shown[f"{task} ({name})"] = found[block, head]
+walk.save(draw.attention_maps(shown, pieces), arguments.output, "06_heads.png")

@@ -55,11 +55,11 @@ def gradients(sublayer):
 
 
 frames = {
-    "f(x)": (lambda x, f: f(x), draw.RED),
-    "x + f(x)": (lambda x, f: x + f(x), draw.BLUE),
-    "LayerNorm(x + f(x))": (lambda x, f: keras.layers.LayerNormalization()(x + f(x)), draw.GREEN),
+    "f(x)": lambda x, f: f(x),
+    "x + f(x)": lambda x, f: x + f(x),
+    "LayerNorm(x + f(x))": lambda x, f: keras.layers.LayerNormalization()(x + f(x)),
 }
-norms = {name: gradients(frame) for name, (frame, _) in frames.items()}
+norms = {name: gradients(frame) for name, frame in frames.items()}
 walk.table(f"The gradient at the bottom of {DEPTH} sublayers, relative to that at the top",
            [[each[0] for each in norms.values()]], None, norms, digits=7)  # fmt: skip
 
@@ -70,13 +70,9 @@ for panel, values, title in zip(normed, (by_position, by_feature), titles, stric
     draw.heat(panel, values, range(1, 4), range(1, 5), title, cmap="RdBu", vmin=-2, vmax=2)
     panel.set_xlabel("feature")
 normed[0].set_ylabel("position")
-for (name, (_, color)), place in zip(
-    frames.items(), ((15, 7e-4), (13, 60), (6, 0.35)), strict=True
-):
-    axes.semilogy(range(DEPTH + 1), norms[name], color=color)
-    draw.label(axes, *place, name, color=color)
+colors = draw.RED, draw.BLUE, draw.GREEN
+draw.falling(axes, range(DEPTH + 1), norms, colors, ((15, 7e-4), (13, 60), (6, 0.35)))
 axes.set_xlabel("sublayers below")
-axes.set_ylabel("norm of the gradient")
 axes.set_title("gradient, relative to that at the top")
 walk.save(figure, arguments.output, "08_encoder_block.png")
 

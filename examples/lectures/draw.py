@@ -56,6 +56,26 @@ def heat(axes, values, rows, columns, title, digits=2, **kwargs):
     return image
 
 
+def attention_maps(weights, words):
+    """Four heat maps of what words look at, by their titles, with one colour bar."""
+    figure = Figure(figsize=(WIDTH, 7.6))
+    for axes, (title, values) in zip(figure.subplots(2, 2).flat, weights.items(), strict=True):
+        image = heat(axes, values, words, words, title, None)
+        axes.tick_params(axis="x", labelrotation=90)
+    figure.supxlabel("a word that is looked at", fontsize=10)
+    figure.supylabel("a word that looks", fontsize=10)
+    figure.colorbar(image, ax=figure.axes, label="attention weight", fraction=0.03, pad=0.02)
+    return figure
+
+
+def falling(axes, x, curves, colors, places):
+    """Curves on a logarithmic axis, each with its name at a place."""
+    for (name, values), color, place in zip(curves.items(), colors, places, strict=True):
+        axes.semilogy(x, values, color=color)
+        label(axes, *place, name, color=color)
+    axes.set_ylabel("norm of the gradient")
+
+
 def turn(axes):
     """Turns the words below a heat map, where they are too long to stand side by side."""
     axes.tick_params(axis="x", labelrotation=50)

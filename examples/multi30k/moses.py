@@ -14,9 +14,7 @@ from sacremoses import MosesPunctNormalizer, MosesTokenizer
 
 
 def main():
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("raw", type=Path)
     parser.add_argument("output", type=Path)
     parser.add_argument("--compare", type=Path, metavar="TOKENIZED")

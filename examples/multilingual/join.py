@@ -36,9 +36,8 @@ def main():
     check_new(arguments.output)
     with new_folder(arguments.output) as folder:
         for split in ("train", "validation", "test"):
-            if not has_split(arguments.first, source, shared, split):
-                continue
-            if not has_split(arguments.second, shared, target, split):
+            in_first = has_split(arguments.first, source, shared, split)
+            if not (in_first and has_split(arguments.second, shared, target, split)):
                 continue
             pairs = joined(arguments.first, arguments.second, arguments.languages, split)
             if not pairs:

@@ -9,7 +9,8 @@ construction occur often in training, in other combinations.
 
 import functools
 import gzip
-from collections import Counter
+import re
+from collections import Counter, defaultdict
 from pathlib import Path
 from random import Random
 from typing import NamedTuple
@@ -44,10 +45,7 @@ LECTURE = (
         ("Lucas", "viajar", "Rio", "Dezembro"),
     ),
     Example(
-        "O livro está em cima da mesa.",
-        "The book is on the table.",
-        "located",
-        ("livro", "mesa"),
+        "O livro está em cima da mesa.", "The book is on the table.", "located", ("livro", "mesa")
     ),
 )
 PEOPLE = {*MEN, *WOMEN}
@@ -90,12 +88,15 @@ def held_out():
     return frozenset(chosen)
 
 
+def _combination(example):
+    """The first held-out combination of an example; None if it has none."""
+    combinations = ((word, example.construction) for word in example.words)
+    return next((each for each in combinations if each in held_out()), None)
+
+
 def _forms(text):
     """The word forms of a sentence, without punctuation and capital letters."""
-    return text.lower().translate(_NO_PUNCTUATION).split()
-
-
-_NO_PUNCTUATION = str.maketrans("", "", ",.!?")
+    return re.sub("[,.!?]", "", text.lower()).split()
 
 
 @functools.lru_cache(maxsize=2)
@@ -120,9 +121,8 @@ def examples(seed=0):
     familiar = [Counter(form for e in train for form in _forms(e[side])) for side in (0, 1)]
 
     def understandable(example):
-        return all(
-            familiar[side][form] >= FAMILIAR for side in (0, 1) for form in _forms(example[side])
-        )
+        sides = zip(familiar, example[:2], strict=True)
+        return all(counts[form] >= FAMILIAR for counts, text in sides for form in _forms(text))
 
     novel = [example for example in _in_turns(rng, novel) if understandable(example)]
     test = [*LECTURE, *novel[: SIZES["test"] - len(LECTURE)]]
@@ -131,16 +131,13 @@ def examples(seed=0):
 
 def _pools(rng, fixed):
     """Draws from every construction: sentences for training, and those only for the test set."""
-    held = held_out()
     seen = {text for example in fixed for text in example[:2]}
     total = sum(weight for _, weight in CONSTRUCTIONS.values())
     wanted = SIZES["train"] + SIZES["validation"] - len(GREETINGS)
-    known: list[Example] = []
-    novel: list[Example] = []
+    known, novel = [], []
     for name, (_, weight) in CONSTRUCTIONS.items():
         enough = round(wanted * weight / total)
-        open_pool: list[Example] = []
-        held_pool: list[Example] = []
+        open_pool, held_pool = [], []
         for _ in range(12 * enough):
             if len(open_pool) >= enough and len(held_pool) >= TESTED:
                 break
@@ -148,8 +145,7 @@ def _pools(rng, fixed):
             if not seen.isdisjoint(example[:2]):
                 continue
             seen.update(example[:2])
-            free = held.isdisjoint((word, name) for word in example.words)
-            (open_pool if free else held_pool).append(example)
+            (held_pool if _combination(example) else open_pool).append(example)
         known += open_pool[:enough]
         novel += held_pool
     return known, novel
@@ -157,15 +153,9 @@ def _pools(rng, fixed):
 
 def _in_turns(rng, novel):
     """Examples reordered so that the held-out combinations take turns."""
-    held = held_out()
-    queues: dict[tuple[str, str], list[Example]] = {}
+    queues = defaultdict(list)
     for example in novel:
-        combination = next(
-            (word, example.construction)
-            for word in example.words
-            if (word, example.construction) in held
-        )
-        queues.setdefault(combination, []).append(example)
+        queues[_combination(example)].append(example)
     turns = [
         (turn, rng.random(), example)
         for queue in queues.values()

@@ -21,19 +21,23 @@ def claims(monkeypatch):
 
 def test_every_row_is_a_model(claims):
     assert {row for each in claims.CLAIMS.values() for row in each.values()} == set(claims.ROWS)
-    for changes in claims.ROWS.values():
-        recipe = {**claims.RECIPE, **changes}
-        assert recipe.keys() == claims.RECIPE.keys()
-        takes = inspect.signature(claims.MODELS[recipe["architecture"]]).parameters
-        assert recipe["model"].keys() <= takes.keys()
+    for row in claims.ROWS:
+        options = claims.options_of(row)
+        assert options.keys() == claims.RECIPE.keys()
+        takes = inspect.signature(claims.MODELS[options["architecture"]]).parameters
+        assert options["model"].keys() <= takes.keys()
+
+
+def test_results_are_of_the_recipe(claims):
+    for name, line in read(claims.TRAINED).items():
+        assert line["options"] == claims.options_of(name.rpartition(", seed ")[0]), name
 
 
 @pytest.mark.parametrize(
     "row", ["no norm", "GRU encoder, Transformer decoder", "Transformer encoder, SSRU decoder"]
 )
 def test_models_decode_as_they_are_trained(claims, row):
-    recipe = {**claims.RECIPE, **claims.ROWS[row]}
-    model = ensure_built(claims.new_model(1000, **recipe))
+    model = ensure_built(claims.new_model(1000, claims.options_of(row)))
     line = read(claims.TRAINED)[claims.seeds_of(row)[0]]
     assert model.count_params() == line["parameters"]  # As when it was measured.
     tokens = np.array([[5, 9, 3, 0]]), np.array([[2, 7, 9, 8]])

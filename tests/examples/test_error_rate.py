@@ -30,7 +30,8 @@ def test_the_links_by_hand_fit_their_sentences(error_rate):
     pairs = list(load_corpus(error_rate.BY_HAND, "pt", "en", "test").as_numpy_iterator())
     assert len(pairs) == 150 and set(pairs) <= test
     lines = (error_rate.BY_HAND / "links.pharaoh").read_text().splitlines()
-    sides = zip(pairs, error_rate.sure_links(), error_rate.possible_links(), lines, strict=True)
+    links = map(error_rate.links_by_hand, ("-", "-p"))
+    sides = zip(pairs, *links, lines, strict=True)
     for pair, sure, possible, line in sides:
         assert len(set(possible)) == len(line.split()) and set(sure) <= set(possible)
         assert [{link[side] for link in possible} for side in (0, 1)] == [
