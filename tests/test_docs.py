@@ -100,6 +100,7 @@ def test_shell_and_python_run_in_the_readers_order(workplace, eager, monkeypatch
     monkeypatch.setattr(phrasebook, "pairs", lambda split: itertools.islice(pairs(split), 300))
     # The model that is shown registers itself under the name of the example's.
     monkeypatch.setitem(keras.saving.get_custom_objects(), "own_model>GRUTranslator", None)
+    (workplace / "runs" / "tutorial").symlink_to("en_de")
     namespaces = {path: {} for path in PAGES}  # A page needs no other's names.
     for path, kind, block in BLOCKS:
         if kind == "python":
