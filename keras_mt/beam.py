@@ -4,7 +4,6 @@ import atexit
 import logging
 import shutil
 import tempfile
-from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -31,22 +30,17 @@ _NAMESPACE = "keras_mt"  # Of the metrics.
 class _Handler(ModelHandler[str, str, ExportedTranslator]):
     """From texts to translations. Each worker process loads the model once."""
 
-    def __init__(self, saved_model: str, options: Sequence[Any], batching: dict[str, Any]):
+    def __init__(self, saved_model, options, batching) -> None:
         super().__init__(**batching)
         self._saved_model, self._options = saved_model, options
         self._refused = Metrics.counter(_NAMESPACE, "refused_texts")
 
-    def load_model(self) -> ExportedTranslator:
+    def load_model(self):
         translator = ExportedTranslator(_on_disk(self._saved_model), *self._options)
         translator("")  # So that the weights are read here, and not by the first batch.
         return translator
 
-    def run_inference(
-        self,
-        batch: Sequence[str],
-        model: ExportedTranslator,
-        inference_args: dict[str, Any] | None = None,
-    ) -> Iterable[str]:
+    def run_inference(self, batch, model, inference_args=None):
         results = model.hypotheses(batch)
         for i, reason in results.refusals.items():
             logging.warning("The text %.200r is refused: %s", batch[i], reason)

@@ -1,10 +1,7 @@
 """Errors whose message tells a user what to change, and why translators refuse a text."""
 
 DIVERGED = "the model gives no finite probabilities. Has its training diverged?"
-LINE_TOO_LONG = (
-    "a line of the source or the target has more than {} tokens, the model's limit: split it into "
-    "lines."
-)
+LINE_TOO_LONG = "a line has more than {} tokens, the model's limit: split it into lines."
 
 
 class InputError(ValueError):

@@ -7,17 +7,19 @@ import glob
 import os
 import platform
 import shutil
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from keras_mt.errors import InputError
 
 _SUFFIX = ".partial"  # Of the temporary folder of an atomic write.
 # The files of a LiteRT export that tell it from other folders; a SavedModel has a card too.
 LITERT_MODEL, MODEL_CARD = "model.tflite", "model_card.json"
-# The error numbers of a full disk.
-DISK_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+
+class DiskError(OSError):
+    """A disk that is full, or a file that may not grow; it names the path."""
 
 
 def check_new(path: str | os.PathLike) -> None:
@@ -30,17 +32,12 @@ def check_new(path: str | os.PathLike) -> None:
 def atomic_write(path: str | os.PathLike) -> Iterator[Path]:
     """Yields a temporary path, which is synced and moved to `path` at the end of a `with` block.
 
-    Parent folders that are missing are made. A full disk is an OSError that names the path,
-    whatever writes to it.
+    Parent folders that are missing are made. A full disk is a DiskError, whatever writes.
     """
     path = Path(path).resolve()  # What a link leads to is written, not the link.
     path.parent.mkdir(parents=True, exist_ok=True)
-    with (
-        disk_errors(path),
-        tempfile.TemporaryDirectory(
-            prefix=f".{path.name}.", suffix=_SUFFIX, dir=path.parent, ignore_cleanup_errors=True
-        ) as folder,
-    ):
+    name = {"prefix": f".{path.name}.", "suffix": _SUFFIX, "dir": path.parent}
+    with disk_errors(path), TemporaryDirectory(**name, ignore_cleanup_errors=True) as folder:
         # The path's name: some writers look at its extension.
         temporary = Path(folder, path.name)
         yield temporary
@@ -60,13 +57,13 @@ def new_folder(path: str | os.PathLike) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def disk_errors(path: str | os.PathLike) -> Iterator[None]:
-    """Raises OSError with the path where a library has its own exception for a full disk."""
+    """Raises DiskError with the path, where a library may have an exception of its own."""
     try:
         yield
     except Exception as error:
-        for number in DISK_ERRORS:
+        for number in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
             if os.strerror(number).lower() in str(error).lower():
-                raise OSError(number, os.strerror(number), str(path)) from error
+                raise DiskError(number, os.strerror(number), str(path)) from error
         raise
 
 
@@ -100,11 +97,12 @@ def owned(path: Path, use: str) -> Iterator[None]:
             path.unlink(missing_ok=True)
 
 
-def remove_leftovers(path: Path) -> None:
-    """Removes what killed writes to a path have left; nobody may be writing it now."""
-    # tempfile has eight characters there; a longer name, of a file `a.b` beside `a`, is another's.
-    for folder in path.parent.glob(f".{glob.escape(path.name)}.{'?' * 8}{_SUFFIX}"):
-        shutil.rmtree(folder, ignore_errors=True)
+def remove_leftovers(*paths: Path) -> None:
+    """Removes what killed writes to paths have left; nobody may be writing these now."""
+    for path in paths:
+        # tempfile has eight characters there; a longer name, of `a.b` beside `a`, is another's.
+        for folder in path.parent.glob(f".{glob.escape(path.name)}.{'?' * 8}{_SUFFIX}"):
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def _sync(path):

@@ -1,54 +1,46 @@
 """TensorFlow's log lines, of which those that tell users nothing are kept off the screen."""
 
 import contextlib
-import faulthandler
 import glob
 import os
-import re
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 # The beginnings of lines that are information alone; and what is said in vain, as an error too.
-_NEWS = rb"I\d{4} |[\d-]+ [\d:.]+: I |INFO: |WARNING: All log messages before absl|To enable the "
-_NEWS += rb"|.*(Unable to register cu|computation placer already registered)"
-_NO_DRIVER = rb"|.*failed call to cuInit"
+_NEWS = "I[0-9]{4} |[0-9-]+ [0-9:.]+: I |INFO: |WARNING: All log messages before|To enable the "
+_NEWS += "|.*(Unable to register cu|computation placer already registered)"
+_NO_DRIVER = "|.*failed call to cuInit"
 
 
 @contextlib.contextmanager
 def hushed() -> Iterator[None]:
-    """Holds back standard error, native code's too, and then drops what tells users nothing.
+    """Drops lines of standard error, native code's too, that tell users nothing.
 
-    TensorFlow logs warnings and errors from then on. It logs all, and nothing is held back, where
-    the environment variable TF_CPP_MIN_LOG_LEVEL is 0 or KERAS_MT_DEBUG is set.
+    They go through a process, so that the last words of native code that aborts are seen.
+    TensorFlow logs warnings and errors from then on. It logs all, and nothing is dropped, where the
+    environment variable TF_CPP_MIN_LOG_LEVEL is 0 or KERAS_MT_DEBUG is set.
     """
     debug = os.environ.get("KERAS_MT_DEBUG")
     level = os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "0" if debug else "1")
-    stderr = None
-    if not debug and level != "0" and hasattr(os, "memfd_create"):  # As on Linux.
-        with contextlib.suppress(OSError):  # Of a process without standard error, for one.
-            memory = os.memfd_create("stderr")
-            stderr = os.dup(2)
-    if stderr is None:
+    news, sieve = _NEWS if has_gpu() else _NEWS + _NO_DRIVER, None
+    if not debug and level != "0":
+        with contextlib.suppress(OSError):  # Without standard error or grep.
+            command = ["grep", "--text", "--invert-match", "-E", f"^({news})"]
+            sieve = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=2)
+    if sieve is None:
         yield
         return
-    watches = not faulthandler.is_enabled()  # A crash says where it was.
-    with open(memory, "w+b") as held:
-        os.dup2(held.fileno(), 2)
-        if watches:
-            faulthandler.enable(stderr)
-        try:
-            yield
-        finally:
-            if watches:
-                faulthandler.disable()
-            os.dup2(stderr, 2)
-            os.close(stderr)
-            held.seek(0)
-            news = re.compile(_NEWS if has_gpu() else _NEWS + _NO_DRIVER)
-            with contextlib.suppress(OSError):  # Nobody reads it.
-                for line in held:
-                    if not news.match(line):
-                        os.write(2, line)
+    stderr = os.dup(2)
+    os.dup2(sieve.stdin.fileno(), 2)
+    try:
+        yield
+    finally:
+        os.dup2(stderr, 2)
+        os.close(stderr)
+        sieve.stdin.close()
+        with contextlib.suppress(subprocess.TimeoutExpired):  # Of a process that still writes.
+            sieve.wait(timeout=1)
 
 
 def has_gpu() -> bool:

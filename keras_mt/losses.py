@@ -57,7 +57,7 @@ class CrossEntropy(keras.losses.Loss):
         name: str = "cross_entropy",
         dtype: DType = "float32",
     ) -> None:
-        super().__init__(name=name, reduction=reduction, dtype=check_holds_labels(dtype))
+        super().__init__(name=name, reduction=reduction, dtype=check_label_dtype(dtype))
         check_rate(label_smoothing=label_smoothing)
         self.label_smoothing = label_smoothing
         self.padding_id = padding_id
@@ -150,14 +150,13 @@ def label_logits(labels: Tensor, logits: Tensor) -> Tensor:
     return ops.take_along_axis(logits, labels[..., None], axis=-1)[..., 0]
 
 
-def check_holds_labels(dtype: DType) -> DType:
+def check_label_dtype(dtype: DType) -> DType:
     """Returns the dtype, or raises ValueError if it would round labels."""
     name = keras.dtype_policies.get(dtype).compute_dtype if dtype else keras.config.floatx()
     if name in ("bfloat16", "float16"):
         raise ValueError(
-            f"Labels are converted to the dtype, and {name} rounds those above "
-            f"{256 if name == 'bfloat16' else 2048}: leave dtype at float32. The model may compute "
-            "in another."
+            f"Labels are converted to the dtype, and {name} rounds them: leave it at float32. The "
+            "model may compute in another."
         )
     return dtype
 

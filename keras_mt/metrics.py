@@ -6,13 +6,7 @@ import keras
 from keras import ops
 
 from keras_mt.layers.types import DType, Tensor
-from keras_mt.losses import (
-    check_holds_labels,
-    class_ids,
-    cross_entropy,
-    label_logits,
-    token_weights,
-)
+from keras_mt.losses import check_label_dtype, class_ids, cross_entropy, label_logits, token_weights
 
 __all__ = ["Perplexity", "TokenAccuracy"]
 
@@ -20,8 +14,10 @@ __all__ = ["Perplexity", "TokenAccuracy"]
 class _TokenMetric(keras.metrics.Mean):
     """A mean over the labels that are not padding."""
 
-    def __init__(self, padding_id: int, name: str, dtype: DType) -> None:
-        super().__init__(name=name, dtype=check_holds_labels(dtype))
+    def __init__(
+        self, padding_id: int = 0, name: str | None = None, dtype: DType = "float32"
+    ) -> None:
+        super().__init__(name=name or self.default_name, dtype=check_label_dtype(dtype))
         self.padding_id = padding_id
 
     def values(self, labels: Tensor, logits: Tensor) -> Tensor:
@@ -51,7 +47,7 @@ class TokenAccuracy(_TokenMetric):
 
     Args:
         padding_id: The label that does not count.
-        name: Name of the metric.
+        name: Name of the metric; None for the class's.
         dtype: Dtype of the computation, `"float32"` or `"float64"`.
 
     Call arguments:
@@ -68,10 +64,7 @@ class TokenAccuracy(_TokenMetric):
     0.5
     """
 
-    def __init__(
-        self, padding_id: int = 0, name: str = "token_accuracy", dtype: DType = "float32"
-    ) -> None:
-        super().__init__(padding_id, name, dtype)
+    default_name = "token_accuracy"
 
     def values(self, labels: Tensor, logits: Tensor) -> Tensor:
         # Cheaper than argmax: the loss already has the maximum and the label's logit.
@@ -99,10 +92,7 @@ class Perplexity(_TokenMetric):
     8.0
     """
 
-    def __init__(
-        self, padding_id: int = 0, name: str = "perplexity", dtype: DType = "float32"
-    ) -> None:
-        super().__init__(padding_id, name, dtype)
+    default_name = "perplexity"
 
     def values(self, labels: Tensor, logits: Tensor) -> Tensor:
         return cross_entropy(labels, logits)

@@ -39,24 +39,20 @@ def plot_run(log: str | os.PathLike, path: str | os.PathLike) -> None:
     bleu_steps, bleu_values = column("val_bleu")
     panels = 3 if bleu_steps else 2
     figure = Figure(figsize=(8, 2 + 1.75 * panels), layout="constrained")
-    loss, *middle, rate = figure.subplots(
-        panels, 1, sharex=True, height_ratios=(2, *[1] * (panels - 1))
-    )
+    heights = 2, *[1] * (panels - 1)
+    loss, *middle, rate = figure.subplots(panels, 1, sharex=True, height_ratios=heights)
     loss.plot(*column("loss"), label="training")
     steps, values = column("val_loss")
     if steps:
         loss.plot(steps, values, marker="o", markersize=3, label="validation")
-    loss.set_ylabel("loss (nats a token)")
-    loss.set_ylim(bottom=0)
+    loss.set(ylabel="loss (nats a token)", ylim=(0, None))
     loss.legend()
     for bleu in middle:
         bleu.plot(bleu_steps, bleu_values, marker="o", markersize=3)
         bleu.set_ylabel("BLEU (validation)")
     rate.plot(*column("learning_rate"))
-    rate.set_ylabel("learning rate")
-    rate.set_xlabel("step")
+    rate.set(ylabel="learning rate", xlabel="step", ylim=(0, None))
     rate.ticklabel_format(axis="y", style="sci", scilimits=(0, 0))
-    rate.set_ylim(bottom=0)
     for axes in (loss, *middle, rate):
         axes.grid(axis="y", alpha=0.3)
     _save(figure, path)
@@ -93,8 +89,7 @@ def plot_alignment(
     axes.xaxis.tick_top()
     axes.xaxis.set_label_position("top")
     axes.tick_params(length=0)
-    axes.set_xlabel("source")
-    axes.set_ylabel("target")
+    axes.set(xlabel="source", ylabel="target")
     axes.spines[:].set_visible(False)
     figure.colorbar(image, ax=axes, label="attention", fraction=0.04, pad=0.02)
     _save(figure, path)

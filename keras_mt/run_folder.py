@@ -9,13 +9,14 @@ import os
 import tempfile
 import typing
 import zipfile
+import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from keras_mt.errors import InputError
 from keras_mt.files import (
-    DISK_ERRORS,
+    DiskError,
     atomic_write,
     disk_errors,
     find_export,
@@ -41,8 +42,9 @@ LOG_COLUMNS = (
 
 SCHEMA = 3  # The form of config.json.
 _WEIGHTS = "model.weights.h5"  # In model.keras.
-# What Keras and h5py raise of a damaged file, or of one that is not what it says.
-_UNREADABLE = (zipfile.BadZipFile, OSError, ValueError, TypeError, KeyError, AttributeError)
+# What is raised of a damaged file, or of one that is not what it says, by Keras and h5py too.
+_UNREADABLE = (OSError, ValueError, TypeError, LookupError, AttributeError)
+_UNREADABLE += (zipfile.BadZipFile, zlib.error)
 # The options that config.json leaves out: they are of a start, or of a machine.
 _NOT_KEPT = ("tokenizer", "devices")
 
@@ -142,19 +144,13 @@ class RunConfig:
                 continue  # The minutes have set no last step yet.
             if field.metadata["defines_run"]:
                 pairs[field.name] = tuple(getattr(x.options, field.name) for x in (self, now))
-        return [
-            f"{name} was {before!r}, now {after!r}"
-            for name, (before, after) in pairs.items()
-            if before != after
-        ]
+        changed = {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
+        return [f"{name} was {old!r}, now {new!r}" for name, (old, new) in changed.items()]
 
 
 # What config.json holds of a run beside its options.
-_TYPES = {
-    field.name: typing.get_origin(field_type(field)) or field_type(field)
-    for field in dataclasses.fields(RunConfig)
-    if field.name != "options"
-}
+_TYPES = {field.name: field_type(field) for field in dataclasses.fields(RunConfig)}
+_TYPES = {n: typing.get_origin(x) or x for n, x in _TYPES.items() if n != "options"}
 
 
 class RunFolder:
@@ -183,8 +179,7 @@ class RunFolder:
         """Raises FileNotFoundError if a file is missing, InputError if the folder is an export."""
         if not self.model_file.exists() and find_export(self.path):
             raise InputError(
-                f"{self.path} is an export, whose options are fixed: give the run folder that it "
-                "was made from."
+                f"{self.path} is an export, whose options are fixed: give the run folder."
             )
         for path in (self.model_file, self.tokenizer_path):
             if not path.exists():
@@ -198,20 +193,18 @@ class RunFolder:
         """Makes the folder, and refuses others that would train into it within a `with` block."""
         with owned(self.path / ".lock", f"{self} is being trained into"):
             files = self.model_file, self.best_weights, self._config_file, self.tokenizer_path
-            for path in (*files, self.log_file, self.plot_file):
-                remove_leftovers(path)
+            remove_leftovers(*files, self.log_file, self.plot_file)
             yield
 
     def check_usable(self) -> None:
         """Refuses a folder with something else, or a model to be overwritten."""
+        is_trained = self.model_file.exists() or any(self.checkpoints.glob("*.index"))
         if self.config is None:
             if any(self.path.glob("[!.]*")):
                 raise InputError(
                     f"{self.path} is not empty and holds no run: give another output folder."
                 )
-        elif self.last_checkpoint is None and (
-            self.model_file.exists() or any(self.checkpoints.glob("*.index"))
-        ):
+        elif is_trained and self.last_checkpoint is None:
             raise InputError(
                 f"{self} holds a trained model or its checkpoints, which training would overwrite. "
                 f"To resume, put back {self.checkpoints.name}/checkpoint, which names the last. "
@@ -242,6 +235,17 @@ class RunFolder:
         except ValueError:  # The file that names it is damaged.
             return None
 
+    @contextlib.contextmanager
+    def open_model(self) -> Iterator[tuple[zipfile.ZipFile, dict[str, Any]]]:
+        """The archive that model.keras is, and its config.json; InputError if it is damaged."""
+        try:
+            with zipfile.ZipFile(self.model_file) as archive:
+                yield archive, json.loads(archive.read("config.json"))
+        except DiskError:
+            raise
+        except _UNREADABLE as error:
+            raise InputError(f"{self.model_file} cannot be read: {error}.") from error
+
     def load_model(
         self,
         architecture: str | type | Sequence[str | type] | None = None,
@@ -260,30 +264,24 @@ class RunFolder:
         given = architecture if isinstance(architecture, (list, tuple)) else [architecture]
         classes = [*ARCHITECTURES.values(), *map(find_architecture, filter(None, given))]
         classes = {keras.saving.get_registered_name(each): each for each in classes}
-        try:
-            with zipfile.ZipFile(self.model_file) as archive:
-                if archive.getinfo(_WEIGHTS).file_size > self.model_file.stat().st_size:
-                    raise InputError("its weights are compressed")
-                saved = json.loads(archive.read("config.json"))
-                name = saved["registered_name"] or saved["class_name"]
-                if name not in classes:
-                    raise InputError(
-                        f"its class {name!r} is none of {', '.join(classes)}. Give the class, "
-                        "MODULE:CLASS, as `architecture`"
-                    )
-                saved["compile_config"] = None
-                if dtype is not None and "dtype" in saved["config"]:
-                    saved["config"]["dtype"] = dtype
-                model = keras.saving.deserialize_keras_object(saved, custom_objects=classes)
-                model = ensure_built(model)
-                # keras.saving.load_model would hold the whole file in memory, and converting the
-                # dtype afterwards would hold two models.
-                with tempfile.TemporaryDirectory() as folder, disk_errors(folder):
-                    model.load_weights(archive.extract(_WEIGHTS, folder))
-        except _UNREADABLE as error:
-            if getattr(error, "errno", None) in DISK_ERRORS:
-                raise
-            raise InputError(f"{self.model_file} cannot be read: {error}.") from error
+        with self.open_model() as (archive, saved):
+            if archive.getinfo(_WEIGHTS).file_size > self.model_file.stat().st_size:
+                raise InputError("its weights are compressed")
+            name = saved["registered_name"] or saved["class_name"]
+            if name not in classes:
+                raise InputError(
+                    f"its class {name!r} is none of {', '.join(classes)}. Give the class, "
+                    "MODULE:CLASS, as `architecture`"
+                )
+            saved["compile_config"] = None
+            if dtype is not None and "dtype" in saved["config"]:
+                saved["config"]["dtype"] = dtype
+            model = keras.saving.deserialize_keras_object(saved, custom_objects=classes)
+            model = ensure_built(model)
+            # keras.saving.load_model would hold the whole file in memory, and converting the dtype
+            # afterwards would hold two models.
+            with tempfile.TemporaryDirectory() as folder, disk_errors(folder):
+                model.load_weights(archive.extract(_WEIGHTS, folder))
         return model
 
     def save_model(
@@ -328,10 +326,10 @@ class RunFolder:
     ) -> None:
         """Starts a new log with these rows, in place of the old one."""
         with (
-            atomic_write(self.log_file) as temporary,
-            open(temporary, "w", encoding="utf-8", newline="") as file,
+            atomic_write(self.log_file) as new,
+            open(new, "w", encoding="utf-8", newline="") as log,
         ):
-            writer = csv.DictWriter(file, columns, extrasaction="ignore")
+            writer = csv.DictWriter(log, columns, extrasaction="ignore")
             writer.writeheader()
             writer.writerows(rows)
 
@@ -346,14 +344,9 @@ class RunFolder:
             return {}
         names = [n if n.startswith("tfds:") else Path(n).resolve().name for n in config.data]
         names = list(dict.fromkeys(names))
-        card = {
-            "source": config.source,
-            "target": config.target,
-            "data": names[0] if len(names) == 1 else names,
-            "pairs": config.pairs and list(config.pairs),
-            "license": config.license,
-            "trimmed": config.trimmed,
-        }
+        card = {name: getattr(config, name) for name in ("source", "target", "license", "trimmed")}
+        card["data"] = names[0] if len(names) == 1 else names
+        card["pairs"] = config.pairs and list(config.pairs)
         measured = [row for row in self.read_log() if row["val_bleu"]]
         if config.options.weights == "best" and measured:
             best = max(measured, key=lambda row: float(row["val_bleu"]))
@@ -374,7 +367,6 @@ def read_log(path: Path) -> list[dict[str, str]]:
                 float(row[name] or 0)
     except (ValueError, TypeError, KeyError, csv.Error) as error:
         raise InputError(
-            f"{path} cannot be read: {error!r}. Put it back from a copy, or remove it: training "
-            "goes on without it."
+            f"{path} cannot be read: {error!r}. Put it back, or remove it to go on without it."
         ) from None
     return [dict.fromkeys(LOG_COLUMNS, "") | row for row in rows]

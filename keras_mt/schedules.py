@@ -99,10 +99,7 @@ class WarmupLinearDecay(keras.optimizers.schedules.LearningRateSchedule):
             raise ValueError(f"peak must be positive. Received: peak={peak}")
         check_positive(warmup_steps=warmup_steps, total_steps=total_steps)
         if warmup_steps > total_steps:
-            raise ValueError(
-                "warmup_steps must be at most total_steps. Received: "
-                f"warmup_steps={warmup_steps}, total_steps={total_steps}"
-            )
+            raise ValueError(f"warmup_steps={warmup_steps} is above total_steps={total_steps}.")
         self.peak = peak
         self.warmup_steps = warmup_steps
         self.total_steps = total_steps

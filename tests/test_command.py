@@ -75,10 +75,20 @@ def test_help_and_usage_errors_import_neither_keras_nor_tensorflow(arguments, st
 
 
 @pytest.mark.long
-def test_the_command_runs_whatever_backend_scripts_are_on(run_dir):
+@pytest.mark.parametrize(
+    ("model", "text", "translation"),
+    [
+        ("tests/fixture/pt_en", "O livro é novo.", "The book is new."),
+        ("saved_models/multi30k_en_de", "A man is reading a book.", "Ein Mann liest ein Buch."),
+    ],
+)
+def test_the_command_translates_without_a_word_whatever_backend_scripts_are_on(
+    model, text, translation
+):
+    quiet = {name: x for name, x in os.environ.items() if name != "TF_CPP_MIN_LOG_LEVEL"}
     result = subprocess.run(
-        [sys.executable, "keras_mt_command.py", "translate", run_dir, "--beam-size", "1"],
-        cwd=ROOT, env={**os.environ, "KERAS_BACKEND": "numpy"}, input="O livro é novo.\n",
-        capture_output=True, text=True, check=True,
+        [sys.executable, "keras_mt_command.py", "translate", model],
+        cwd=ROOT, env={**quiet, "KERAS_BACKEND": "numpy", "CUDA_VISIBLE_DEVICES": ""},
+        input=text + "\n", capture_output=True, text=True, check=True,
     )  # fmt: skip
-    assert result.stdout == "The book is new.\n"
+    assert (result.stdout, result.stderr) == (translation + "\n", "")

@@ -1,6 +1,7 @@
 """The command `keras-mt`: a thin layer over training, evaluation, export and translation."""
 
 import importlib
+from collections.abc import Mapping
 
 import click
 
@@ -15,21 +16,18 @@ _NAMES = (
 _FUNCTIONS = {name: name.replace("-", "_") for name in _NAMES} | {"import": "import_"}
 
 
-class _Commands(dict):
+class _Commands(Mapping):
     """The commands by their names, each imported when it is asked for."""
 
     def __getitem__(self, name):
-        function = super().__getitem__(name)
+        function = _FUNCTIONS[name]
         return getattr(importlib.import_module(f"keras_mt.cli.{function}"), function)
 
-    def get(self, name, default=None):
-        return self[name] if name in _FUNCTIONS else default
+    def __iter__(self):
+        return iter(_FUNCTIONS)
 
-    def values(self):
-        return [self[name] for name in self]
-
-    def items(self):
-        return list(zip(self, self.values(), strict=True))
+    def __len__(self):
+        return len(_FUNCTIONS)
 
 
 class _Group(WithExamples, click.Group):
@@ -38,7 +36,7 @@ class _Group(WithExamples, click.Group):
 
 @click.group(
     cls=_Group,
-    commands=_Commands(_FUNCTIONS),
+    commands=_Commands(),
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 @click.version_option(__version__)

@@ -5,10 +5,8 @@ import click
 from keras_mt.cli.command import Command
 from keras_mt.cli.input import check_standard_input
 from keras_mt.cli.models import load_translator
-from keras_mt.cli.options import MODEL, architecture_option, ensemble_option, option, options_of
+from keras_mt.cli.options import MODEL, model_options, option
 from keras_mt.cli.output import error_as_json, to_json, write_answers
-from keras_mt.cli.progress import quiet_option
-from keras_mt.options import LanguageOptions
 
 
 @click.command(cls=Command)
@@ -16,10 +14,7 @@ from keras_mt.options import LanguageOptions
 @click.argument("source", type=click.File("rb"), metavar="SOURCE_FILE")
 @click.argument("target", type=click.File("rb"), metavar="[TARGET_FILE]", required=False)
 @option("--pharaoh", is_flag=True, help="Write links of words, such as 0-0 1-2.")
-@options_of(LanguageOptions)
-@ensemble_option
-@architecture_option
-@quiet_option
+@model_options
 def align(model, source, target, pharaoh, **options):
     """Show which source tokens each target token attends to.
 

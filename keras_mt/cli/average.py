@@ -10,7 +10,7 @@ from keras_mt.cli.options import architecture_option, count_option
 @click.argument("run", type=click.Path(exists=True))
 @click.argument("output", type=click.Path())
 @count_option("--last", default=5, help="Average this many.")
-@architecture_option
+@architecture_option()
 def average(run, output, last, architecture):
     """Average the last checkpoints of a run into a new run.
 
@@ -21,5 +21,5 @@ def average(run, output, last, architecture):
     """
     from keras_mt.training.checkpoints import average_run
 
-    average_run(run, output, last, architecture=next(iter(architecture), None))
+    average_run(run, output, last, architecture=architecture)
     click.echo(f"averaged {last} checkpoints into {output}")

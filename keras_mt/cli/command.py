@@ -6,7 +6,6 @@ import os
 import signal
 import sys
 import threading
-from typing import Any
 
 import click
 
@@ -32,9 +31,7 @@ class Command(WithGroups):
     `interrupted` after Ctrl-C.
     """
 
-    def __init__(
-        self, *args: Any, interrupted: str = "interrupted.", is_light: bool = False, **kwargs: Any
-    ):
+    def __init__(self, *args, interrupted="interrupted.", is_light=False, **kwargs):
         super().__init__(*args, **kwargs)
         self.interrupted, self.is_light = interrupted, is_light
 

@@ -7,19 +7,12 @@ import click
 from keras_mt.cli.command import Command
 from keras_mt.cli.input import one_line, read_lines
 from keras_mt.cli.models import load_translator
-from keras_mt.cli.options import (
-    FILE,
-    FOLDER,
-    MODEL,
-    data_options,
-    glossary_option,
-    option,
-    search_options,
-)
+from keras_mt.cli.options import FILE, FOLDER, MODEL, data_options, option, translation_options
 from keras_mt.cli.output import to_json
-from keras_mt.cli.progress import progress_bar, quiet_option, waiting
+from keras_mt.cli.progress import progress_bar, waiting
 from keras_mt.errors import InputError
 from keras_mt.extras import needed
+from keras_mt.files import check_new, new_folder
 
 # Lines translated before the time is taken: graphs are traced, also that for terms.
 _WARM_UP = 32
@@ -33,16 +26,11 @@ _TOKENIZERS = (
 
 
 @click.command(cls=Command)
-@click.argument("models", type=MODEL, nargs=-1)
+@click.argument("models", type=MODEL, nargs=-1, metavar="[MODEL]...")
 @data_options()
 @option("--split", metavar="NAME", default="test", help="Take this split of the corpus.")
 @option("--output", type=FOLDER, help="Write sources, hypotheses and references to this folder.")
-@option(
-    "--hypotheses",
-    type=FILE,
-    multiple=True,
-    help="Score another system's translations, one line each.",
-)
+@option("--hypotheses", type=FILE, multiple=True, help="Score another system's translations too.")
 @option("--references", type=FILE, multiple=True, help="Compare with these references as well.")
 @option(
     "--paired",
@@ -55,8 +43,7 @@ _TOKENIZERS = (
     help="Draw this many bootstrap resamples for confidence intervals; 0 leaves these out.  "
     "[default: 1000; 0 above 10,000 sentences]",
 )
-@glossary_option
-@search_options
+@translation_options
 @option(
     "--tokenize",
     type=click.Choice(_TOKENIZERS, case_sensitive=False),
@@ -64,7 +51,6 @@ _TOKENIZERS = (
     default="13a",
     help="Compute BLEU with this tokenizer of sacreBLEU, such as zh, char or none.",
 )
-@quiet_option
 def evaluate(models, split, references, hypotheses, paired, resamples, output, tokenize, **options):
     """Score translations with BLEU, chrF and chrF++.
 
@@ -80,13 +66,19 @@ def evaluate(models, split, references, hypotheses, paired, resamples, output, t
         --source en --target de
     """
     with needed("keras-mt evaluate", "sacrebleu"):
-        from keras_mt.evaluation import Scorer, table, terms_kept, write_files
-    from keras_mt.files import check_new
+        from keras_mt.evaluation.scoring import Scorer, terms_kept
     from keras_mt.text import Glossary
 
     names = [*models, *hypotheses]
     corpus = [options.pop(name) for name in ("data", "source", "target")]
-    _check_usage(names, models, paired, options)
+    if not names:
+        raise click.UsageError("Give a run folder, a SavedModel or --hypotheses FILE.")
+    if twice := {name for name in names if names.count(name) > 1}:
+        raise click.UsageError(f"{twice.pop()} is given twice.")
+    if paired and len(names) < 2:
+        raise click.UsageError("--paired needs at least two systems.")
+    if options["ensemble"] and len(models) != 1:
+        raise click.UsageError("--ensemble goes with exactly one run folder.")
     if output:
         check_new(output)  # Before anything is translated, as all that can be refused.
     glossary = options["glossary"] and Glossary.load(options["glossary"])
@@ -113,21 +105,10 @@ def evaluate(models, split, references, hypotheses, paired, resamples, output, t
         for system in systems:
             system |= {f"{metric}_p": p for metric, p in p_values[system["system"]].items()}
         results["paired"] = {"test": paired, "against": names[0], "signatures": signatures}
-    click.echo(table(systems, signatures), err=True)
+    click.echo(_table(systems, signatures), err=True)
     click.echo(to_json(results))
     if output:  # Last: should it fail, the scores are there.
-        write_files(output, sources, [texts[name] for name in names], references)
-
-
-def _check_usage(names, models, paired, options):
-    if not names:
-        raise click.UsageError("Give a run folder, a SavedModel or --hypotheses FILE.")
-    if twice := {name for name in names if names.count(name) > 1}:
-        raise click.UsageError(f"{twice.pop()} is given twice.")
-    if paired and len(names) < 2:
-        raise click.UsageError("--paired needs at least two systems.")
-    if options["ensemble"] and len(models) != 1:
-        raise click.UsageError("--ensemble goes with exactly one run folder.")
+        _write_files(output, sources, [texts[name] for name in names], references)
 
 
 def _corpus_split(data, source, target, split):
@@ -145,9 +126,7 @@ def _aligned_file(path, size):
     with open(path, "rb") as file:
         lines = read_lines(file)
     if len(lines) != size:
-        raise InputError(
-            f"{path} has {len(lines):,} lines, and the split {size:,} sentences: they must agree."
-        )
+        raise InputError(f"{path} has {len(lines):,} lines, and the split {size:,} sentences.")
     return [one_line(line) for line in lines]
 
 
@@ -177,3 +156,46 @@ def _translated(model, options, sources, languages):
         "seconds": round(seconds, 2),
         "sentences_per_second": round(len(sources) / seconds, 1),
     }
+
+
+def _table(systems, signatures):
+    """Results as a table for people, with the metrics' signatures below it.
+
+    A star marks a metric that differs from the first system's at p < 0.05.
+    """
+    from keras_mt.evaluation.scoring import METRICS
+
+    speed = [n for n in ("seconds", "sentences_per_second") if any(n in x for x in systems)]
+    rows = [["", *METRICS.values(), *(name.replace("_", " ") for name in speed)]]
+    for system in systems:
+        cells = [_cell(name, system, systems[0]) for name in METRICS]
+        rows.append([system["system"], *cells, *(str(system.get(name, "")) for name in speed)])
+    first, *others = ([*column] for column in zip(*rows, strict=True))
+    columns = [[cell.ljust(max(map(len, first))) for cell in first]]
+    columns += [[cell.rjust(max(map(len, column))) for cell in column] for column in others]
+    lines = ["  ".join(row).rstrip() for row in zip(*columns, strict=True)]
+    below = [f"{METRICS[name]:6}  {text}" for name, text in signatures.items()]
+    return "\n".join([*lines, "", *below])
+
+
+def _cell(name, system, first):
+    """A metric's score, with its interval and its p-value if there are any."""
+    cell = f"{system[name]:.2f}"
+    interval, p_value = system.get(f"{name}_ci"), system.get(f"{name}_p")
+    if interval is not None:
+        cell += f" ± {interval:.2f}"
+    if p_value is not None:  # It is low for equal systems too.
+        differs = p_value < 0.05 and system[name] != first[name]
+        cell += f" (p = {p_value:.4f}){'*' if differs else ''}"
+    return cell
+
+
+def _write_files(folder, sources, hypotheses, references):
+    """Writes `source.txt`, `hypothesis.txt`, `hypothesis.2.txt` ... to a new folder."""
+    columns = {"source": [sources], "hypothesis": hypotheses, "reference": references}
+    with new_folder(folder) as temporary:
+        for name, files in columns.items():
+            for number, lines in enumerate(files, start=1):
+                content = "".join(f"{line}\n" for line in lines)
+                file = f"{name}.txt" if number == 1 else f"{name}.{number}.txt"
+                (temporary / file).write_text(content, encoding="utf-8")

@@ -8,7 +8,7 @@ from keras_mt import convert
 from keras_mt.cli.command import Command
 from keras_mt.cli.models import load_run
 from keras_mt.cli.options import RUN, given, n_best_option, option, options_of, search_options
-from keras_mt.cli.progress import quiet_option, suggest, waiting
+from keras_mt.cli.progress import suggest, waiting
 from keras_mt.convert.formats import FORMATS, ExportOptions, load_format
 from keras_mt.convert.hub import local_run
 from keras_mt.files import check_new
@@ -28,7 +28,6 @@ from keras_mt.files import check_new
 @options_of(ExportOptions)
 @n_best_option
 @search_options
-@quiet_option
 def export(run, output, name, **options):
     """Export a run for TensorFlow Serving or another engine.
 
@@ -43,14 +42,13 @@ def export(run, output, name, **options):
     """
     options = given(options)
     check_new(output)  # Before anything is loaded.
-    _check_options(name, options)
-    of_format = {
-        field.name: options.pop(field.name)
-        for field in dataclasses.fields(ExportOptions)
-        if field.name in options
-    }
-    if "card" in of_format:
-        of_format["card"] = dict(of_format["card"])
+    declared = load_format(name)
+    foreign = [n for n, x in options.items() if n != "architecture" and not declared.takes(n, x)]
+    if foreign:
+        flags = ", ".join(f"--{each.replace('_', '-')}" for each in foreign)
+        raise click.UsageError(f"leave {flags} out: --format {name} has no place for that.")
+    names = {field.name for field in dataclasses.fields(ExportOptions)}
+    of_format = {each: options.pop(each) for each in names & {*options}}
     if "signatures" in of_format:
         of_format["signatures"] = [x.strip() for x in of_format["signatures"].split(",")]
     run = local_run(run)
@@ -60,14 +58,5 @@ def export(run, output, name, **options):
         convert.export(translator, output, name, **of_format)
     click.echo(f"exported {output}")
     if name in ("saved_model", "litert"):
-        codes = translator.languages, translator.source_language, translator.target_language
-        suggest(output, *codes)
-
-
-def _check_options(name, options):
-    """Refuses options that the format has no place for."""
-    declared = load_format(name)
-    foreign = [n for n, x in options.items() if n != "architecture" and not declared.takes(n, x)]
-    if foreign:
-        flags = ", ".join(f"--{option.replace('_', '-')}" for option in foreign)
-        raise click.UsageError(f"leave {flags} out: --format {name} has no place for that.")
+        codes = translator.source_language, translator.target_language
+        suggest(output, translator.card, translator.languages, *codes)

@@ -1,5 +1,6 @@
 """How the commands show their help: common options, all others by group, examples at the end."""
 
+import functools
 import inspect
 
 import click
@@ -22,6 +23,23 @@ GROUPS = {
 }
 _FEW = 10  # A command of no more options than this shows all.
 _SHOWS_ALL = "keras_mt.shows_all"
+_METAVARS = {"DIRECTORY": "FOLDER", "FILENAME": "FILE", "FLOAT": "X", "INTEGER": "N"}
+
+
+class Option(click.Option):
+    """An option with a short metavar; its help says if it may be repeated."""
+
+    def make_metavar(self, ctx):
+        metavar = super().make_metavar(ctx)
+        return _METAVARS.get(metavar.removesuffix(" RANGE"), metavar)
+
+    def get_help_extra(self, ctx):
+        extra = super().get_help_extra(ctx)
+        extra.pop("range", None)
+        return {**extra, "range": "repeatable"} if self.multiple else extra
+
+
+option = functools.partial(click.option, cls=Option, show_default=True)
 
 
 def groups_of(command):

@@ -1,8 +1,6 @@
 """`keras-mt info`."""
 
 import json
-import zipfile
-import zlib
 
 import click
 
@@ -15,10 +13,7 @@ from keras_mt.errors import InputError
 from keras_mt.files import MODEL_CARD, find_export
 from keras_mt.options import TranslationOptions
 
-_OF_MODEL = "architecture", "d_model", "parameters"  # What the table says of it.
 _MAX_LISTED = 12
-_DAMAGED = zipfile.BadZipFile, zlib.error, ValueError, TypeError, LookupError, AttributeError
-_DAMAGED += (RuntimeError,)  # As of an encrypted archive.
 
 
 @click.command(cls=Command, is_light=True)
@@ -40,15 +35,12 @@ def info(run_package, model, as_json):
     path = local_run(model)
     kind = kind_of(path)
     try:
-        fields = {
-            "kind": kind,
-            **(_of_run(path) if kind == "run" else _card(path)),
-            "bytes": sum(file.stat().st_size for file in path.rglob("*") if file.is_file()),
-        }
+        fields = {"kind": kind, **(_of_run(path) if kind == "run" else _card(path))}
+        fields["bytes"] = sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
         text = to_json(fields) if as_json else _table(fields)
     except InputError:
         raise
-    except _DAMAGED as error:
+    except (ValueError, TypeError, LookupError, AttributeError) as error:
         raise InputError(f"{path} cannot be read: {error!r}. Put its files back.") from error
     click.echo(text, nl=as_json)
 
@@ -66,9 +58,8 @@ def _of_run(path):
     folder = RunFolder(path)
     fields = folder.card()
     if folder.model_file.exists():
-        with zipfile.ZipFile(folder.model_file) as archive:
-            saved = json.loads(archive.read("config.json"))
-        model = {"architecture": saved["class_name"], **saved["config"]}
+        with folder.open_model() as (_, saved):
+            model = {"architecture": saved["class_name"], **saved["config"]}
         fields["model"] = {n: x for n, x in model.items() if isinstance(x, (bool, int, float, str))}
     if folder.tokenizer_path.exists():
         fields["tokenizer"] = _tokenizer(folder.tokenizer_path)
@@ -103,7 +94,7 @@ def _table(fields):
         **fields,
         "languages": tokenizer.get("languages") or fields.get("languages"),
         "vocabulary": tokenizer and f"{tokenizer['vocab_size']:,} ({tokenizer['kind']})",
-        "model": {name: model[name] for name in _OF_MODEL if name in model},
+        "model": {x: model[x] for x in ("architecture", "d_model", "parameters") if x in model},
         "options": {n: x for n, x in options.items() if _text(x) != _text(usual.get(n, False))},
         "size": f"{fields['bytes'] / 1e6:,.1f} MB",
     }

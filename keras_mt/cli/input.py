@@ -74,22 +74,11 @@ def row_blocks(*files):
         columns = [list(itertools.islice(other, len(lines) or 1)) for other in others]
         lengths = [len(column) for column in (lines, *columns)]
         if min(lengths) != max(lengths):
-            raise InputError(
-                f"{' and '.join(map(name_of, files))} must have the same number of lines: one ends "
-                f"after {number + min(lengths) - 1}."
-            )
+            names, last = " and ".join(map(name_of, files)), number + min(lengths) - 1
+            raise InputError(f"{names} must have the same number of lines: one ends after {last}.")
         if lines:
             yield list(map(_row, itertools.count(number), zip(lines, *columns, strict=True)))
         number += len(lines)
-
-
-def answers(function, *files):
-    """Yields lists of rows of parallel files, each with a function's result and its refusal."""
-    for rows in row_blocks(*files):
-        texts = [[""] * len(row.texts) if row.error else row.texts for row in rows]
-        results = function(*map(list, zip(*texts, strict=True)))
-        errors = [row.error or results.refusals.get(i) for i, row in enumerate(rows)]
-        yield list(zip(rows, results, errors, strict=True))
 
 
 def count_lines(file):

@@ -10,25 +10,24 @@ from keras_mt.files import find_export, is_litert, is_run
 from keras_mt.logs import hushed
 
 
-def load_run(
-    path, ensemble=(), architecture=(), dtype="float32", shortlist=None, glossary=None, **options
-):
+def load_run(path, ensemble=(), architecture=(), dtype="float32", shortlist=None, **options):
     """A translator from a run folder, with the command's options."""
     from keras_mt.alignment import Shortlist
-    from keras_mt.text import Glossary
     from keras_mt.translation import Translator
 
     options["shortlist"] = shortlist and Shortlist.load(shortlist)
-    options["glossary"] = glossary and Glossary.load(glossary)
     return Translator.load([path, *ensemble], architecture, dtype, **given(options))
 
 
-def load_model(path, **options):
+def load_model(path, glossary=None, **options):
     """A translator from a run folder or an export, of which a language may be missing."""
+    from keras_mt.text import Glossary
+
     # Batches run side by side, one per core, so one thread each is best; also for a single line,
     # whose matrix products are small. The environment variable overrides this.
     os.environ.setdefault("TF_NUM_INTRAOP_THREADS", "1")
-    return (load_run if kind_of(path) == "run" else _load_export)(path, **options)
+    load = load_run if kind_of(path) == "run" else _load_export
+    return load(path, glossary=glossary and Glossary.load(glossary), **options)
 
 
 def load_translator(path, options, corpus=()):
@@ -47,16 +46,14 @@ def load_translator(path, options, corpus=()):
 
 
 def _load_export(path, source_language=None, target_language=None, glossary=None, **others):
-    from keras_mt.text import Glossary
     from keras_mt.translation.exported import ExportedTranslator
 
     if fixed := given(others):
+        names = ", ".join(f"`{name}`" for name in fixed)
         raise InputError(
-            f"{find_export(path)} was exported with fixed options: give "
-            f"{', '.join(f'`{name}`' for name in fixed)} to `keras-mt export`, or use the run "
-            "folder."
+            f"{path} was exported with fixed options: give {names} to `keras-mt export`, or use "
+            "the run folder."
         )
-    glossary = glossary and Glossary.load(glossary)
     with hushed():  # LiteRT says what it runs on.
         return ExportedTranslator(path, source_language, target_language, glossary)
 

@@ -8,13 +8,14 @@ import re
 
 import click
 
+from keras_mt.cli.help import option
+from keras_mt.cli.progress import quiet_option
 from keras_mt.convert.hub import hub_name
-from keras_mt.options import TranslationOptions
+from keras_mt.options import LanguageOptions, TranslationOptions
 from keras_mt.options.fields import field_type
 
 # The words of a message that may be names of options, and what tells that they are.
 _NAMES = re.compile(r"`(\w+)`|(?<![\w./`'-])(\w+)(?![\w/]|\.\w)(=?)")
-_METAVARS = {"DIRECTORY": "FOLDER", "FILENAME": "FILE", "FLOAT": "X", "INTEGER": "N"}
 _VERBS = " must ", " needs ", " goes ", " does ", " was "
 
 
@@ -29,22 +30,6 @@ def _settings(context, option, values):
             value = json.loads(value)
         settings[key] = value
     return settings or None
-
-
-class Option(click.Option):
-    """An option with a short metavar; its help says if it may be repeated."""
-
-    def make_metavar(self, ctx):
-        metavar = super().make_metavar(ctx)
-        return _METAVARS.get(metavar.removesuffix(" RANGE"), metavar)
-
-    def get_help_extra(self, ctx):
-        extra = super().get_help_extra(ctx)
-        extra.pop("range", None)
-        return {**extra, "range": "repeatable"} if self.multiple else extra
-
-
-option = functools.partial(click.option, cls=Option, show_default=True)
 
 
 def option_of(field):
@@ -122,54 +107,49 @@ def data_options(required=tuple(_CORPUS), multiple=False):
 class Model(click.Path):
     """A folder, or the name of a model on the hub."""
 
-    def __init__(self, metavar):
+    def __init__(self, name):
         super().__init__(exists=True)
-        self.metavar = metavar
-
-    def get_metavar(self, param, ctx):
-        return self.metavar
+        self.name = name
 
     def convert(self, value, param, ctx):
         return value if hub_name(value) else super().convert(value, param, ctx)
 
 
-RUN, MODEL = Model("RUN"), Model("MODEL")  # The latter may be an export, too.
+RUN, MODEL = Model("run"), Model("model")  # The latter may be an export, too.
 FILE = click.Path(exists=True, dir_okay=False)
 FOLDER = click.Path(file_okay=False)
 count_option = functools.partial(option, type=click.IntRange(min=1))
 
-ensemble_option = option(
-    "--ensemble",
-    multiple=True,
-    type=RUN,
-    help="Average probabilities with this run's, which has the same tokenizer.",
+architecture_option = functools.partial(
+    option, "--architecture", metavar="MODULE:CLASS", help="Load models of this class of your own."
 )
-shortlist_option = option(
-    "--shortlist",
-    type=FILE,
-    help="Compute only the logits of tokens in this file of `keras-mt shortlist`.",
+_ensemble_option = option(
+    "--ensemble", multiple=True, type=RUN, help="Average probabilities with this run's."
 )
-glossary_option = option(
+_shortlist_option = option(
+    "--shortlist", type=FILE, help="Compute logits only of the tokens that this file lists."
+)
+_glossary_option = option(
     "--glossary", type=FILE, help="Use these terms: lines SOURCE<TAB>TARGET, or a term to keep."
 )
-architecture_option = option(
-    "--architecture",
-    multiple=True,
-    metavar="MODULE:CLASS",
-    help="Load models of this class of your own.",
-)
-markup_option = option(
-    "--markup",
-    type=click.Choice(["html"]),
-    help="Read each line as a fragment of HTML.  [default: plain text]",
-)
+markup_option = option("--markup", type=click.Choice(["html"]), help="Read each line as HTML.")
 n_best_option = option_of(TranslationOptions.__dataclass_fields__["n_best"])
 
 
+def model_options(function, cls=LanguageOptions, without=()):
+    """Adds the options of a dataclass, and those of every command that computes with models."""
+    function = _ensemble_option(architecture_option(multiple=True)(quiet_option(function)))
+    return options_of(cls, without)(function)
+
+
 def search_options(function):
-    """Adds the options of a `Translator` but `n_best`."""
-    function = shortlist_option(ensemble_option(architecture_option(function)))
-    return options_of(TranslationOptions, without=("n_best",))(function)
+    """Adds the options of a `Translator` but `n_best`, as of an export."""
+    return model_options(_shortlist_option(function), TranslationOptions, without=("n_best",))
+
+
+def translation_options(function):
+    """Adds the options of what translates: those of a search, and a glossary."""
+    return _glossary_option(search_options(function))
 
 
 def given(options):

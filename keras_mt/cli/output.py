@@ -5,7 +5,7 @@ import sys
 
 import click
 
-from keras_mt.cli.input import answers, count_lines
+from keras_mt.cli.input import count_lines, row_blocks
 from keras_mt.cli.options import as_typed
 from keras_mt.cli.progress import is_watched, progress_bar, say
 
@@ -25,9 +25,11 @@ def write_answers(function, files, as_line, as_error=None):
     total = count_lines(files[0]) if is_watched() else None
     with progress_bar(not is_seen) as progress:
         progress(0, total)
-        for block in answers(function, *files):
-            for row, result, error in block:
-                if error:
+        for rows in row_blocks(*files):
+            texts = [[""] * len(row.texts) if row.error else row.texts for row in rows]
+            results = function(*map(list, zip(*texts, strict=True)))
+            for i, (row, result) in enumerate(zip(rows, results, strict=True)):
+                if error := row.error or results.refusals.get(i):
                     line = as_error(row, error) if as_error else ""
                     say(f"line {row.number} skipped: {as_typed(error)}")
                     skipped += 1

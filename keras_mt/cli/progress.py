@@ -12,7 +12,7 @@ from datetime import timedelta
 
 import click
 
-from keras_mt.cli.options import option
+from keras_mt.cli.help import option
 
 _QUIET = "keras_mt.quiet"  # A key of click's context.
 _CLEAR = "\r\x1b[K"  # Of the line on which progress is shown.
@@ -46,12 +46,15 @@ def say(message):
     click.echo(f"{_CLEAR if is_watched() else ''}{message}", err=True)
 
 
-def suggest(path, languages=(), source_language=None, target_language=None, architecture=None):
-    """Says which command translates with a run or an export of a model of these languages."""
+def suggest(path, card, languages, source=None, target=None, architecture=None):
+    """Says which command translates with a run or an export, in a direction that it learned."""
     words = ["keras-mt", "translate", str(path)]
-    if languages and not (source_language and target_language):
-        words += ["--source-language", source_language or languages[0]]
-        words += ["--target-language", target_language or languages[-1]]
+    if languages and not (source and target):
+        pairs = [pair.split("-", 1) for pair in card.get("pairs", ())]
+        pairs = [p for p in pairs if {*p} <= {*languages}]
+        pairs = [p for p in pairs if source in (None, p[0]) and target in (None, p[1])]
+        pairs += [(source or languages[0], target or languages[-1])]
+        words += ["--source-language", pairs[0][0], "--target-language", pairs[0][1]]
     if architecture and ":" in architecture:
         words += ["--architecture", architecture]
     if not _is_quiet():
@@ -64,7 +67,7 @@ def suggest_run(path, architecture=None):
 
     folder = RunFolder(path)
     languages = folder.load_tokenizer().languages
-    suggest(path, languages, **folder.config.languages, architecture=architecture)
+    suggest(path, folder.card(), languages, *folder.config.languages.values(), architecture)
 
 
 @contextlib.contextmanager

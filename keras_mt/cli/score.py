@@ -8,10 +8,9 @@ import click
 from keras_mt.cli.command import Command
 from keras_mt.cli.input import check_standard_input
 from keras_mt.cli.models import load_translator
-from keras_mt.cli.options import MODEL, architecture_option, ensemble_option, option, options_of
+from keras_mt.cli.options import MODEL, model_options, option
 from keras_mt.cli.output import error_as_json, to_json, write_answers
-from keras_mt.cli.progress import quiet_option
-from keras_mt.options import LanguageOptions
+from keras_mt.cli.progress import say
 
 
 @click.command(cls=Command)
@@ -19,10 +18,7 @@ from keras_mt.options import LanguageOptions
 @click.argument("source", type=click.File("rb"), metavar="SOURCE_FILE")
 @click.argument("target", type=click.File("rb"), metavar="TARGET_FILE")
 @option("--json", "as_json", is_flag=True, help="Write a JSON object per line, with each token.")
-@options_of(LanguageOptions)
-@ensemble_option
-@architecture_option
-@quiet_option
+@model_options
 def score(model, source, target, as_json, **options):
     """Score translations by their probability under a model.
 
@@ -48,6 +44,4 @@ def score(model, source, target, as_json, **options):
     write_answers(translator.score, (source, target), as_line, as_error)
     if totals["tokens"]:
         perplexity = math.exp(-totals["log_prob"] / totals["tokens"])
-        click.echo(
-            f"log-probability {totals['log_prob']:.2f}, perplexity {perplexity:.4f}", err=True
-        )
+        say(f"log-probability {totals['log_prob']:.2f}, perplexity {perplexity:.4f}")

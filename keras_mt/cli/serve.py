@@ -21,30 +21,18 @@ from keras_mt.extras import needed
 @click.argument("models", nargs=-1, required=True, type=MODEL, metavar="MODEL...")
 @option("--host", metavar="ADDRESS", default="127.0.0.1", help="Listen on this address.")
 @option("--port", type=click.IntRange(0, 65535), default=8000, help="Listen on this port.")
-@option(
-    "--api-keys",
-    type=FILE,
-    help="Ask clients for one of these keys: lines KEY or KEY NAME.  [default: none is asked for]",
-)
-@option(
-    "--no-api-keys", is_flag=True, help="Listen on other addresses than loopback, without keys."
-)
+@option("--api-keys", type=FILE, help="Ask clients for one of these keys: lines KEY or KEY NAME.")
+@option("--no-api-keys", is_flag=True, help="Serve everyone who reaches the address.")
 @option(
     "--glossary",
     "glossaries",
     multiple=True,
     metavar="NAME=FILE",
-    help="Offer these terms to clients, by the name.",
+    help="Offer clients these terms.",
 )
-@option(
-    "--glossary-folder",
-    type=FOLDER,
-    help="Keep glossaries that clients make here.  [default: they end with the server]",
-)
+@option("--glossary-folder", type=FOLDER, help="Keep glossaries of clients in this folder.")
 @option("--cors", multiple=True, metavar="ORIGIN", help="Answer pages of this site.")
-@count_option(
-    "--workers", help="Run this many processes for each model.  [default: one for each core]"
-)
+@count_option("--workers", help="Run this many processes a model.  [default: one a core]")
 @count_option("--max-body", default=1 << 20, help="Refuse requests of more bytes, without a file.")
 @count_option("--max-file", default=20 << 20, help="Refuse requests of more bytes, with a file.")
 @count_option("--max-texts", default=128, help="Refuse requests of more texts.")
@@ -71,10 +59,7 @@ def serve(
         from keras_mt.translation.batches import usable_cores
     keys = _keys(api_keys) if api_keys else {}
     if not (keys or no_api_keys or _is_loopback(host)):
-        raise InputError(
-            f"{host} can be reached by others: give --api-keys FILE, or --no-api-keys to serve "
-            "everyone."
-        )
+        raise InputError(f"{host} is open to others: give --api-keys FILE, or --no-api-keys.")
     handler = logging.StreamHandler()
     handler.setFormatter(JsonFormatter())
     logging.basicConfig(level=logging.INFO, handlers=[handler])
@@ -86,8 +71,7 @@ def serve(
         settings = Settings(Path(private), keys, **limits)
         pools = {"workers": workers, "max_waiting": waiting, "patience": 2 * settings.timeout}
         signal.signal(signal.SIGTERM, lambda *_: sys.exit())  # While models load.
-        grace = settings.timeout + 1
-        asyncio.run(serve(models, stored, settings, host, port, grace, **pools))
+        asyncio.run(serve(models, stored, settings, host, port, settings.timeout + 1, **pools))
 
 
 def _is_loopback(host):

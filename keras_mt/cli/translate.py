@@ -7,16 +7,8 @@ import click
 from keras_mt.cli.command import Command
 from keras_mt.cli.input import check_standard_input, one_line
 from keras_mt.cli.models import load_translator
-from keras_mt.cli.options import (
-    MODEL,
-    glossary_option,
-    markup_option,
-    n_best_option,
-    option,
-    search_options,
-)
+from keras_mt.cli.options import MODEL, markup_option, n_best_option, option, translation_options
 from keras_mt.cli.output import confidence_fields, to_json, write_answers
-from keras_mt.cli.progress import quiet_option
 
 
 @click.command(cls=Command)
@@ -24,15 +16,11 @@ from keras_mt.cli.progress import quiet_option
 @click.argument("text", type=click.File("rb"), default="-", metavar="[FILE]")
 @n_best_option
 @option("--json", "as_json", is_flag=True, help="Write a JSON object per line.")
-@glossary_option
 @markup_option
-@search_options
-@option(
-    "--prefixes", type=click.File("rb"), help="Begin each translation with the line of this file."
-)
+@translation_options
+@option("--prefixes", type=click.File("rb"), help="Begin translations with this file's lines.")
 @option("--token-scores", is_flag=True, help="Add the log-probability of each token to --json.")
 @option("--no-confidence", is_flag=True, help="Leave confidence and warnings out of --json.")
-@quiet_option
 def translate(model, text, prefixes, as_json, token_scores, no_confidence, markup, **options):
     """Translate a file, or standard input, line by line.
 

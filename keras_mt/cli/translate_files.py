@@ -1,24 +1,14 @@
 """`keras-mt translate-files`."""
 
 import time
-from pathlib import Path
 
 import click
 
 from keras_mt.cli.command import Command
 from keras_mt.cli.models import load_translator
-from keras_mt.cli.options import (
-    FOLDER,
-    MODEL,
-    count_option,
-    given,
-    glossary_option,
-    markup_option,
-    option,
-    search_options,
-)
+from keras_mt.cli.options import FOLDER, MODEL, given, markup_option, option, translation_options
 from keras_mt.cli.output import confidence_fields
-from keras_mt.cli.progress import progress_bar, quiet_option
+from keras_mt.cli.progress import progress_bar
 
 
 @click.command(cls=Command, interrupted="interrupted: give the same command again to go on.")
@@ -27,48 +17,19 @@ from keras_mt.cli.progress import progress_bar, quiet_option
 @click.argument(
     "files", type=click.Path(exists=True), nargs=-1, required=True, metavar="FILE_OR_FOLDER..."
 )
-@option(
-    "--format",
-    metavar="FORMAT",
-    help="Read all files in this format, such as lines.  [default: by suffix]",
-)
+@option("--format", metavar="FORMAT", help="Read all files in this format, such as lines.")
 @option("--retranslate", is_flag=True, help="Also translate what a catalogue has translations of.")
-@option(
-    "--report",
-    type=click.Path(dir_okay=False),
-    help="Write how confident the translations are, as JSON lines.",
-)
-@option(
-    "--document-language",
-    metavar="CODE",
-    help="Mark documents as written in this language, such as de.  [default: the model's target]",
-)
-@glossary_option
+@option("--report", type=click.Path(dir_okay=False), help="Write how sure translations are here.")
+@option("--document-language", metavar="CODE", help="Mark documents as in this language.")
 @markup_option
-@search_options
-@count_option(
-    "--part-lines",
-    default=1000,
-    help="Write this many translated lines together: a kill loses no more.",
-)
-@quiet_option
-def translate_files(
-    model,
-    output,
-    files,
-    format,
-    part_lines,
-    retranslate,
-    report,
-    document_language,
-    markup,
-    **options,
-):
+@translation_options
+@option("--part-lines", default=1000, help="Write this many lines together: a kill loses no more.")
+def translate_files(model, output, files, report, document_language, markup, **options):
     """Translate documents and files of lines into a folder.
 
     Each file appears in OUTPUT under its name when all of it is translated. The suffix tells the
     format. A file .txt, or of any name with .gz or .zst, has lines; it is compressed again. A
-    folder stands for its files with a known suffix, which keep their paths.
+    folder stands for its files of known formats, which keep their paths.
 
     Give the same command again to go on after a stop. Until all is done, other models,
     options, files and processes are refused.
@@ -80,46 +41,40 @@ def translate_files(
     keras-mt translate-files runs/en_de docs_de docs terms.txt
     """
     from keras_mt.documents import translate_files as translate
-    from keras_mt.documents.finding import PARTS, find_files
-    from keras_mt.files import check_new
+    from keras_mt.documents.finding import find_files
 
-    _, left_out = find_files(files, output, format)  # What it refuses need not wait for the model.
+    of_files = {name: options.pop(name) for name in ("format", "part_lines", "retranslate")}
+    # What this refuses need not wait for the model.
+    _, left_out = find_files(files, output, of_files["format"])
     if left_out:
         suffixes = ", ".join(sorted({path.suffix or path.name for path in left_out}))
         number = _count(len(left_out), "files")
         click.echo(f"left out: {number} of no known format ({suffixes})", err=True)
-    if report and not Path(output, PARTS).exists():
-        check_new(report)
     start = time.monotonic()
     translator = load_translator(model, options)
-    identity = {**given(options), "model": translator.fingerprint, "markup": markup}
-    if translator.glossary:
-        identity["glossary"] = translator.glossary.fingerprint
+    terms = translator.glossary and translator.glossary.fingerprint
+    model = {"model": translator.fingerprint, "glossary": terms, "markup": markup}
 
-    if report:
-        translator.hypotheses([], confidence=True)  # It refuses an export without one.
+    confidence = bool(report)
+    translator.hypotheses([], confidence=confidence)  # It refuses an export without one.
 
     def translations(texts):
-        results = translator.hypotheses(texts, markup=markup, confidence=bool(report))
+        results = translator.hypotheses(texts, markup=markup, confidence=confidence)
         best = [found[0] if found else None for found in results]
-        found, measures = [own and own.text for own in best], []
-        if report:
-            measures.append([*map(_confidence, texts, best)])
-        return found, results.refusals, *measures
+        measures = [[*map(_confidence, texts, best)]] if report else []
+        return [own and own.text for own in best], results.refusals, *measures
 
     with progress_bar() as progress:
         outcome = translate(
             translations,
             files,
             output,
-            identity,
-            format=format,
-            part_lines=part_lines,
+            given(options) | model,
             max_line_bytes=translator.options.max_line_bytes,
             target_language=document_language or translator.target_language,
-            retranslate=retranslate,
             report=report,
             progress=progress,
+            **of_files,
         )
     _say(outcome, output, time.monotonic() - start)
 

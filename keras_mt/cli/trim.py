@@ -12,18 +12,11 @@ from keras_mt.cli.progress import quiet_option, suggest_run, waiting
 @click.argument("output", type=click.Path())
 @data_options(required=("data",), multiple=True)
 @option(
-    "--language",
-    "languages",
-    multiple=True,
-    metavar="CODE",
-    help="Keep this language, by the model's code.  [default: all]",
+    "--language", "languages", multiple=True, metavar="CODE", help="Keep this language, not others."
 )
-@count_option(
-    "--vocab-size",
-    help="Keep at most this many tokens, the most frequent ones.  [default: all that occur]",
-)
+@count_option("--vocab-size", help="Keep at most this many tokens, the most frequent ones.")
 @option("--shortlist", type=FILE, help="Adapt this shortlist, as OUTPUT/shortlist.")
-@architecture_option
+@architecture_option()
 @quiet_option
 def trim(run, output, **options):
     """Drop the pieces of a vocabulary that your texts lack.
@@ -46,4 +39,4 @@ def trim(run, output, **options):
         trimmed = trim(run, output, **options).trimmed
     sizes = (" and ".join(f"{n:,}" for n in dict.fromkeys(trimmed[x])) for x in ("after", "before"))
     click.echo(f"kept {' of '.join(sizes)} tokens in {output}")
-    suggest_run(output, next(iter(options["architecture"]), None))
+    suggest_run(output, options["architecture"])

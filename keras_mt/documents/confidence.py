@@ -44,12 +44,9 @@ def _summary(log_probs, doubts):
     """What there is to say of several texts."""
     values = [np.mean(log_probs), *np.quantile(log_probs, _QUANTILES)] if len(log_probs) else []
     mean, *quantiles = (round(float(x), 6) for x in values) if values else (None,)
-    return {
-        "texts": len(log_probs),
-        "mean_log_prob": mean,
-        "quantiles": dict(zip(map(str, _QUANTILES), quantiles, strict=False)),
-        "warnings": doubts,
-    }
+    quantiles = dict(zip(map(str, _QUANTILES), quantiles, strict=False))
+    summary = {"texts": len(log_probs), "mean_log_prob": mean, "quantiles": quantiles}
+    return {**summary, "warnings": doubts}
 
 
 def _line(fields):

@@ -18,6 +18,7 @@ _BYTE_ORDER_MARKS = (
     ("utf-16-be", codecs.BOM_UTF16_BE),
 )
 _MARKS = frozenset("[]{}<>|\\^~=_*@")
+Write = Callable[[], str | None]  # What stands in the place of a part; None for the part itself.
 
 
 class Unit(NamedTuple):
@@ -67,9 +68,7 @@ class Document:
 
     def __init__(self, data: bytes, target_language: str | None = None, retranslate: bool = False):
         if len(data) > MAX_BYTES:
-            raise InputError(
-                f"a document may have {MAX_BYTES >> 20} MiB at most. This has more: divide it."
-            )
+            raise InputError(f"a document may have {MAX_BYTES >> 20} MiB at most: divide it.")
         self.target_language, self.retranslate = target_language, retranslate
         self.units: list[Unit] = []
         self.refusals: list[Refusal] = []
@@ -177,7 +176,7 @@ class TextDocument(Document):
             ) from error
         if "\0" in self.source:
             raise InputError("It has NUL characters, so it is not a text file.")
-        self._replacements: list[tuple[int, int, Callable[[], str | None], tuple]] = []
+        self._replacements: list[tuple[int, int, Write, tuple]] = []
         self.parse(self.source)
 
     def encoding_of(self, data: bytes) -> tuple[str, bytes]:
@@ -188,9 +187,7 @@ class TextDocument(Document):
         """Finds the units of the text."""
         raise NotImplementedError
 
-    def replace(
-        self, start: int, end: int, write: Callable[[], str | None], *numbers: int | None
-    ) -> None:
+    def replace(self, start: int, end: int, write: Write, *numbers: int | None) -> None:
         """Has what `write` returns in the place of source[start:end], unless it is None.
 
         With the numbers of units it is not called unless one of these has a new translation.
@@ -203,8 +200,7 @@ class TextDocument(Document):
             return text.encode(self.encoding)
         except UnicodeEncodeError as error:
             raise InputError(
-                f"Its encoding {self.encoding} has no {text[error.start]!r}, which the translation "
-                "needs: convert it to UTF-8."
+                f"Its encoding {self.encoding} has no {text[error.start]!r}: convert it to UTF-8."
             ) from error
 
     def rendered(self, start: int, end: int) -> str:
@@ -238,11 +234,8 @@ def lost_marks(text: str, translation: str) -> str:
 
     Letters, digits and punctuation, which translations may change, do not count.
     """
-    marks = [
-        Counter(c for c in side if c in _MARKS or unicodedata.category(c) == "So")
-        for side in (text, translation)
-    ]
-    return " ".join((marks[0] - marks[1]).elements())
+    lost = (Counter(text) - Counter(translation)).elements()
+    return " ".join(c for c in lost if c in _MARKS or unicodedata.category(c) == "So")
 
 
 def has_words(text: str) -> bool:

@@ -47,9 +47,7 @@ class DocxDocument(Document):
                 self._trees[name] = xml.parsed(contents[name], name)
         spaces = {tree.getroot().tag.rpartition("}")[0] + "}" for tree in self._trees.values()}
         if spaces != {_W}:
-            raise InputError(
-                "it has no text of Word: save it as DOCX (and not as Strict Open XML) first."
-            )
+            raise InputError("it has no text of Word: save it as DOCX, not as Strict Open XML.")
         self._paragraphs = []
         for name, tree in self._trees.items():
             fields = []
@@ -108,11 +106,9 @@ def _unpacked(data):
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             infos = archive.infolist()
-            size = sum(info.file_size for info in infos)
-            if len(infos) > MAX_FILES or size > MAX_UNPACKED:
+            if len(infos) > MAX_FILES or sum(info.file_size for info in infos) > MAX_UNPACKED:
                 raise InputError(
-                    f"it may hold {MAX_FILES} files of {MAX_UNPACKED >> 20} MiB together, and "
-                    f"holds {len(infos)} of {size >> 20} MiB."
+                    f"it may hold {MAX_FILES} files of {MAX_UNPACKED >> 20} MiB together at most."
                 )
             return [(info, archive.read(info)) for info in infos]
     except InputError:
@@ -142,7 +138,7 @@ def _pieces_of_run(run, fields):
     formatting = run.find(_W + "rPr")
     for child in run:
         _follow(fields, child)
-        if child.tag == _W + "t" and all(map(_is_text, fields)):
+        if child.tag == _W + "t" and all(is_text for _, is_text in fields):
             text, stays = child.text or "", child.get(_SPACE) == "preserve"
             yield "text", text if stays else text.strip(" \t\r\n"), formatting
         elif child is not formatting:
@@ -170,7 +166,7 @@ def _content(element):
 
 
 def _follow(fields, element):
-    """Keeps what fields an element is in: for each its code, and whether that has ended."""
+    """Keeps what fields an element is in: for each its code, and whether its result is text."""
     if element.tag == _W + "instrText" and fields:
         fields[-1][0] += element.text or ""
     elif element.tag == _W + "fldChar":
@@ -178,14 +174,9 @@ def _follow(fields, element):
         if kind == "begin":
             fields.append(["", False])
         elif kind == "separate" and fields:
-            fields[-1][1] = True
+            fields[-1][1] = bool(_TEXT_FIELDS & {*fields[-1][0].upper().split()[:1]})
         elif kind == "end" and fields:
             fields.pop()
-
-
-def _is_text(field):
-    code, ended = field
-    return ended and (code.split() or [""])[0].upper() in _TEXT_FIELDS
 
 
 def _look(formatting):

@@ -3,26 +3,18 @@
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
 
-from keras_mt.documents.registry import format_name, format_of_suffix
+from keras_mt.documents.registry import FORMATS, format_of
 from keras_mt.errors import InputError
 
 # Names in the output's folder: what was refused, and the folder of what is begun.
 ERRORS, PARTS = "errors.jsonl", ".parts"
 
 
-class Found(NamedTuple):
-    """A file that is translated."""
-
-    path: Path
-    format: str
-
-
 def find_files(
     paths: Sequence[str | os.PathLike], output: str | os.PathLike, format: str | None = None
-) -> tuple[dict[str, Found], list[Path]]:
-    """The files to translate, by their names in the output; and files that are left out.
+) -> tuple[dict[str, tuple[Path, str]], list[Path]]:
+    """The files and their formats, by their names in the output; and files that are left out.
 
     The name of a file below a folder is its path from there. Left out are files below folders whose
     suffix tells no format, where none is given. InputError if a file is a pipe, two would be
@@ -31,30 +23,33 @@ def find_files(
     found, left_out = {}, []
     for given in map(Path, paths):
         for name, path in _below(given, output) if given.is_dir() else [(given.name, given)]:
-            if given.is_dir() and not (format or format_of_suffix(path)):
+            kind = format or format_of(path)
+            if given.is_dir() and not kind:
                 left_out.append(path)
                 continue
+            if kind not in FORMATS:
+                known = ", ".join(f"{name} ({' '.join(own)})" for name, own in FORMATS.items())
+                what = f"`format` {format} is not" if format else f"{path} has no suffix of"
+                raise InputError(f"{what} a known format: {known}. Give `format` one of these.")
             if path.exists() and not path.is_file():
                 raise InputError(
-                    f"{path} is a pipe or the like, which can be read only once: a stopped run "
-                    "could not go on. Write it to a file, or give it to `keras-mt translate`."
+                    f"{path} is a pipe or the like, which is read only once: write it to a file."
                 )
             if Path(name).parts[0] in (PARTS, ERRORS):
                 raise InputError(f"{path} has a name that {output} needs: rename it.")
-            if name in found and found[name].path.samefile(path):
+            if name in found and found[name][0].samefile(path):
                 raise InputError(f"{path} is given twice.")
             if name in found:
                 raise InputError(
-                    f"{found[name].path} and {path} have one name, and each is written under its "
-                    "name: give them names, or folders of output, of their own."
+                    f"{found[name][0]} and {path} have one name: give each a folder of output."
                 )
-            found[name] = Found(path, format_name(path, format))
+            found[name] = path, kind
     for name in found:
         for parent in map(Path.as_posix, Path(name).parents):
             if parent in found:
                 raise InputError(
-                    f"{found[parent].path} would be where {output} needs a folder for "
-                    f"{found[name].path}: give them folders of output of their own."
+                    f"{found[parent][0]} would be where {output} needs a folder for "
+                    f"{found[name][0]}: give each a folder of output."
                 )
     if paths and not found:
         raise InputError(f"{' and '.join(map(str, paths))} holds no file of a known format.")

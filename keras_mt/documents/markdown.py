@@ -1,5 +1,6 @@
 """Markdown: paragraphs, headings and cells of tables; all else stays to the letter."""
 
+import itertools
 import re
 
 from keras_mt.documents.document import Refusal, TextDocument, has_words
@@ -40,17 +41,13 @@ class MarkdownDocument(TextDocument):
         ends = re.compile(r"\r\n|\n|\r").finditer(source, begin)
         starts = [begin, *(match.end() for match in ends), len(source)]
         self._env = {}
-        kinds, place = [], begin
-        for token in self._parser.parse(source[begin:], self._env):
-            if token.nesting == 1:
-                kinds.append(token.type)
-            elif token.nesting == -1:
-                kinds.pop()
-            elif token.type == "inline":
+        place = begin
+        for block, token in itertools.pairwise(self._parser.parse(source[begin:], self._env)):
+            if token.type == "inline":
                 first, last = token.map
                 place = max(place, starts[first])
                 end = starts[min(last, len(starts) - 1)]
-                place = self._add_inline(token.content, place, end, kinds[-1])
+                place = self._add_inline(token.content, place, end, block.type)
 
     def _add_inline(self, content, start, end, kind):
         """A unit for the content of a block; where it ends in the source is returned."""

@@ -52,9 +52,6 @@ class PoDocument(TextDocument):
 
     def parse(self, source: str) -> None:
         polib = require("polib", "documents", "A PO file")
-        ids = len(_MSGID.findall(source))
-        if not ids:
-            raise InputError("it has no msgid, so it is not a PO file.")
         try:
             # A file, since of a text polib takes more than newlines for the ends of lines.
             with tempfile.NamedTemporaryFile("w", encoding="utf-8", newline="") as copy:
@@ -63,11 +60,9 @@ class PoDocument(TextDocument):
                 file = polib.pofile(copy.name, encoding="utf-8", wrapwidth=78)
         except (OSError, UnicodeError, ValueError, IndexError) as error:
             raise InputError(f"it is not a PO file: {str(error).replace(source, '')}") from error
-        count = ids - bool(file.metadata)
+        count = len(_MSGID.findall(source)) - bool(file.metadata)
         if len(file) != count:
-            raise InputError(
-                f"it is damaged: of {count} entries {len(file)} can be read; see msgfmt -c."
-            )
+            raise InputError(f"of {count} entries {len(file)} can be read: see msgfmt -c.")
         code, language = self.target_language, _LANGUAGE.search(source)
         if code and language:
             self.replace(*language.span(), lambda: f'"Language: {code}\\n"')
@@ -75,17 +70,14 @@ class PoDocument(TextDocument):
         sizes = map(len, io.StringIO(source, newline=""))  # Of the lines as polib counts them.
         starts = list(itertools.accumulate(sizes, initial=0))
         for entry in file:
-            if not entry.obsolete and self._is_open(entry):
+            filled = entry.msgstr or any((entry.msgstr_plural or {}).values())
+            if not entry.obsolete and (self.retranslate or not filled):
                 # Of a first entry polib has 0.
                 place = _MSGSTR.search(source, starts[max(0, entry.linenum - 1)])
                 if place is None:
                     raise InputError("its last entry has no msgstr: see msgfmt -c.")
                 write = functools.partial(self._msgstr, entry, self._sources(entry))
                 self.replace(*place.span(), write)
-
-    def _is_open(self, entry):
-        filled = entry.msgstr or any((entry.msgstr_plural or {}).values())
-        return self.retranslate or not filled
 
     def _sources(self, entry):
         """The number of the unit of each form of an entry."""

@@ -6,7 +6,6 @@ from pathlib import Path
 
 from keras_mt.compressed import strip_compression
 from keras_mt.documents.document import Document
-from keras_mt.errors import InputError
 
 # The suffixes of each format. All but "lines" are modules of keras_mt.documents.
 FORMATS = {
@@ -21,24 +20,16 @@ FORMATS = {
 }
 
 
-def format_of_suffix(path: str | os.PathLike) -> str | None:
-    """The name of the format of a file's suffix, before `.gz` or `.zst`; None if it is unknown."""
-    suffix = Path(strip_compression(path)).suffix.lower()
-    return next((name for name, own in FORMATS.items() if suffix in own), None)
+def format_of(path: str | os.PathLike) -> str | None:
+    """The name of the format that a file's suffix, before `.gz` or `.zst`, tells.
 
-
-def format_name(path: str | os.PathLike, given: str | None = None) -> str:
-    """The name of a file's format: the given one, or that of its suffix.
-
-    A compressed file whose inner suffix is unknown, such as `corpus.de.gz`, has lines.
+    A compressed file of another suffix, such as `corpus.de.gz`, has lines; but an archive has none.
     """
-    lines = "lines" if strip_compression(path) != str(path) else None
-    name = given or format_of_suffix(path) or lines
-    if name not in FORMATS:
-        known = ", ".join(f"{name} ({' '.join(own)})" for name, own in FORMATS.items())
-        what = f"`format` {given} is not" if given else f"{path} has no suffix of"
-        raise InputError(f"{what} a known format: {known}. Give `format` one of these.")
-    return name
+    plain = strip_compression(path)
+    suffix = Path(plain).suffix.lower()
+    has_lines = plain != str(path) and suffix != ".tar"
+    known = (name for name, suffixes in FORMATS.items() if suffix in suffixes)
+    return next(known, "lines" if has_lines else None)
 
 
 def document_class(name: str) -> type[Document]:

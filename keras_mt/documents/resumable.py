@@ -15,14 +15,7 @@ from keras_mt.documents.finding import ERRORS, PARTS, find_files
 from keras_mt.documents.registry import document_class
 from keras_mt.documents.sources import DocumentFile, LinesFile
 from keras_mt.errors import InputError
-from keras_mt.files import (
-    DISK_ERRORS,
-    atomic_write,
-    check_new,
-    disk_errors,
-    owned,
-    remove_leftovers,
-)
+from keras_mt.files import DiskError, atomic_write, check_new, disk_errors, owned, remove_leftovers
 from keras_mt.options import MAX_LINE_BYTES
 from keras_mt.text.fragment import Element, Fragment
 from keras_mt.version import __version__
@@ -126,12 +119,10 @@ def translate_files(
             if report is not None:
                 write_report(report, {work.name: work.confidence() for work in works})
             outcome = _report(works, output)
-    except OSError as error:
-        if error.errno not in DISK_ERRORS:
-            raise
+    except DiskError as error:
         raise InputError(
-            f"{error.filename or output} cannot be written: {error.strerror}. Make space, and give "
-            "the same command again: what is done is kept."
+            f"{error.filename} cannot be written: {error.strerror}. Make space, and give the same "
+            "command again: what is done is kept."
         ) from error
     finally:
         with contextlib.suppress(OSError):  # It is not empty.
@@ -154,17 +145,11 @@ def _translate(works, translate, progress):
 def _report(works, output):
     """Writes what was refused or warned of, and removes the journals if all is done."""
     parts = output / PARTS
-    journals = {
-        path.relative_to(parts).as_posix().removesuffix(_JOURNAL): path
-        for path in parts.rglob(f"*{_JOURNAL}")
-        if path.is_file()
-    }
+    found = filter(Path.is_file, parts.rglob(f"*{_JOURNAL}"))
+    journals = {x.relative_to(parts).as_posix().removesuffix(_JOURNAL): x for x in found}
     done = [name for name in sorted(journals) if (output / name).exists()]
     report, errors = {work.name: work.counts() for work in works}, output / ERRORS
-    with (
-        atomic_write(errors) as temporary,
-        open(temporary, "w", encoding="utf-8", errors="replace") as file,
-    ):
+    with atomic_write(errors) as new, open(new, "w", encoding="utf-8", errors="replace") as file:
         if errors.exists():  # What an earlier command wrote of other files stays.
             with open(errors, encoding="utf-8") as before:
                 others = (x for x in before if json.loads(x)["file"] not in {*report, *done})
@@ -180,8 +165,7 @@ def _report(works, output):
         size = file.tell()
     if not size:
         errors.unlink()
-    for path in (errors, *(work.output for work in works)):
-        remove_leftovers(path)
+    remove_leftovers(errors, *(work.output for work in works))
     if len(done) == len(journals) and not any(work.failure for work in works):
         for path in journals.values():
             path.unlink()
@@ -213,9 +197,8 @@ class _Work:
             return False
         old, new = before.get("identity", {}), self._identity
         other = {name for name in old | new if old.get(name) != new.get(name)}
-        if other - {"model"}:  # An option may be what makes the model another.
-            other -= {"model"}
-        if other:
+        # An option may be what makes the model another.
+        if other := other - {"model"} or other:
             raise InputError(
                 f"{self.output.parent} was begun with another "
                 f"{' and '.join(f'`{name}`' for name in sorted(other))}: give the command that it "

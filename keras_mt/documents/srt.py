@@ -1,11 +1,10 @@
 """Subtitles (SRT): sentences over several cues are one text, and broken again by length."""
 
-import functools
 import html
 import itertools
+import math
 import re
 
-from keras_mt.documents.breaking import divided, lines, words
 from keras_mt.documents.document import TextDocument, has_words
 from keras_mt.errors import InputError
 from keras_mt.text.fragment import FragmentBuilder
@@ -14,6 +13,7 @@ _TIME, _END = r"(?:\d+:)?\d{1,2}:\d{2}[.,]\d{1,3}", r"(?:\r\n|\r|\n|\Z)"
 _TIMING = rf"[ \t]*({_TIME})[ \t]+-->[ \t]+({_TIME})(?:[ \t][^\r\n]*)?{_END}"
 # A cue's text ends at an empty line, or at the next cue: its times, or its number before these.
 _TEXT_LINE = rf"(?!(?:[ \t]*\d+[ \t]*{_END})?{_TIMING})[^\r\n]*\S[^\r\n]*"
+_CUE = rf"(?:\A|(?<=[\r\n])){_TIMING}(?P<text>{_TEXT_LINE}(?:{_END}{_TEXT_LINE})*)"
 _LINE = re.compile(r"[^\r\n]+")
 _MARKUP = re.compile(r"<[^<>\n]*>|\{\\[^{}\n]*\}")
 # What somebody's words begin with, where others may come before: a dash, a name in capitals.
@@ -22,6 +22,9 @@ _TURN = re.compile(rf"[ \t]*(?:[-\u2010\u2013\u2014][ \t]*(?:{_NAME})?|{_NAME})(
 # Voices, and times within a text, are of their cue alone.
 _ALONE = re.compile(r"<v[ .]|<\d")
 _ENDED = re.compile(r"[.!?…。！？♪♫:][\"'”’»)\]]*\s*$|\)\s*$|\]\s*$")
+# Letters of scripts without spaces are words by themselves.
+_WORD = re.compile(r"[぀-ヿ㐀-鿿豈-﫿][、。！？」』）]*|[^\s぀-ヿ㐀-鿿豈-﫿]+")
+_WIDTH = 42  # How long a line may be, if the source has none that is longer.
 _MAX_CUES = 6  # What a sentence may stand in.
 _MAX_GAP = 3.0  # Seconds between two cues of a sentence.
 
@@ -33,7 +36,9 @@ class SrtDocument(TextDocument):
 
     def parse(self, source: str) -> None:
         self._newline = "\r\n" if "\r\n" in source else "\n"
-        cues = self.cues(source)
+        found = re.finditer(_CUE, source)
+        # The times at which each cue begins and ends, and the places where its text does.
+        cues = [(_seconds(m[1]), _seconds(m[2]), *m.span("text")) for m in found]
         if not cues and source.strip():
             raise InputError("it has no times (00:00:01,000 --> 00:00:02,000) of subtitles.")
         group = []
@@ -42,12 +47,6 @@ class SrtDocument(TextDocument):
             if following is None or len(group) == _MAX_CUES or self._is_end(cue, following):
                 self._add_group(group)
                 group = []
-
-    def cues(self, source: str) -> list[tuple[float, float, int, int]]:
-        """The times at which each cue begins and ends, and the places where its text does."""
-        cue = rf"(?:\A|(?<=[\r\n])){_TIMING}(?P<text>{_TEXT_LINE}(?:{_END}{_TEXT_LINE})*)"
-        found = re.finditer(cue, source)
-        return [(_seconds(m[1]), _seconds(m[2]), *m.span("text")) for m in found]
 
     def _is_end(self, cue, following):
         """True if a cue's sentence does not go on in the next one."""
@@ -80,11 +79,10 @@ class SrtDocument(TextDocument):
         if turn := _TURN.match(shown[0][0]):
             sizes[0][0] -= turn.end()
 
-        def write(i):
-            return self._divided(self.parts(number), sizes)[i]
-
         for i, (start, end) in enumerate(places):
-            self.replace(start, end, functools.partial(write, i), number)
+            self.replace(
+                start, end, lambda i=i: self._divided(self.parts(number), sizes)[i], number
+            )
 
     def _built(self, text):
         """A text with its markup; what shows who speaks is markup, too."""
@@ -112,10 +110,11 @@ class SrtDocument(TextDocument):
     def _divided(self, parts, sizes):
         """A translation's text for each cue: lines, and elements that are whole in each."""
         text = "".join(what for kind, what in parts if kind == "text")
+        words = [match.span() for match in _WORD.finditer(text)]
         # The places of words that begin a cue, True, or another line.
         breaks = {}
-        for cue, lengths in zip(divided(words(text), list(map(sum, sizes))), sizes, strict=True):
-            for i, line in enumerate(lines(cue, lengths)):
+        for cue, lengths in zip(_shares(words, list(map(sum, sizes))), sizes, strict=True):
+            for i, line in enumerate(_lines(cue, lengths)):
                 breaks[line[0][0]] = i == 0
         breaks.pop(next(iter(breaks), None), None)
         cues, opened, place = [""], [], 0
@@ -141,6 +140,30 @@ class SrtDocument(TextDocument):
                 opened.pop()
             place += size
         return cues + ["…"] * (len(sizes) - len(cues))
+
+
+def _shares(words, weights):
+    """The words in as many parts as weights, in about their proportion; none empty, if possible."""
+    total, size = sum(weights) or 1, _size(words)
+    parts, begin = [], 0
+    for rest, share in zip(range(len(weights))[::-1], itertools.accumulate(weights), strict=True):
+        before = [sum(word) / 2 - words[0][0] <= size * share / total for word in words]
+        end = sum(before) if rest else len(words)
+        end = max(min(max(end, begin + 1), len(words) - rest), min(begin + 1, len(words)))
+        parts.append(words[begin:end])
+        begin = end
+    return parts
+
+
+def _lines(words, source_lines):
+    """The words in as many lines as the source has, or more where they would be too long."""
+    count = math.ceil(_size(words) / max(_WIDTH, *source_lines))
+    weights = source_lines if count <= len(source_lines) else [1] * count
+    return [line for line in _shares(words, weights) if line]
+
+
+def _size(words):
+    return words[-1][1] - words[0][0] if words else 0
 
 
 def _turns(text):

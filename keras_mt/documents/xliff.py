@@ -8,8 +8,6 @@ from keras_mt.errors import InputError
 from keras_mt.extras import require
 from keras_mt.text.fragment import FragmentBuilder
 
-_PAIRS = frozenset(["g", "mrk"])
-
 
 class XliffDocument(Document):
     """XLIFF 1.2: empty targets are written, with the source's inline elements and segments."""
@@ -21,9 +19,7 @@ class XliffDocument(Document):
         root = self._tree.getroot()
         version = root.get("version", "")
         if _name(root) != "xliff" or not version.startswith("1."):
-            raise InputError(
-                f"it is not XLIFF 1.2: its root is <{_name(root)} version={version!r}>."
-            )
+            raise InputError(f"it is not XLIFF 1.2, but <{_name(root)} version={version!r}>.")
         self._space = root.tag[: -len("xliff")]
         self._wanted = []
         for unit in root.iter(self._space + "trans-unit"):
@@ -62,9 +58,8 @@ class XliffDocument(Document):
 
 
 def _stays(unit):
-    around = [unit, *unit.iterancestors()]
-    given = next((e.get("translate") for e in around if e.get("translate")), "yes")
-    return given == "no" or unit.get("approved") == "yes"
+    given = unit.xpath("ancestor-or-self::*/@translate")  # The last is the nearest one's.
+    return given[-1:] == ["no"] or unit.get("approved") == "yes"
 
 
 def _name(element):
@@ -79,7 +74,7 @@ def _fill(builder, element):
         name = _name(child)
         if name == "mrk" and child.get("mtype") == "protected":
             builder.keep(child, "".join(child.itertext()))
-        elif name in _PAIRS:
+        elif name in ("g", "mrk"):
             builder.open(child)
             _fill(builder, child)
             builder.close()
@@ -93,21 +88,17 @@ def _write(target, parts):
     target[:], target.text = [], ""
     within = [target]
     for kind, what in parts:
-        if kind == "text":
-            _append_text(within[-1], xml.valid(what))
+        element = within[-1]
+        if kind == "text" and len(element):
+            element[-1].tail = (element[-1].tail or "") + xml.valid(what)
+        elif kind == "text":
+            element.text = (element.text or "") + xml.valid(what)
         elif kind == "end":
             within.pop()
         else:
             new = copy.deepcopy(what)
             new.tail = None
-            within[-1].append(new)
+            element.append(new)
             if kind == "start":
                 new[:], new.text = [], None
                 within.append(new)
-
-
-def _append_text(element, text):
-    if len(element):
-        element[-1].tail = (element[-1].tail or "") + text
-    else:
-        element.text = (element.text or "") + text

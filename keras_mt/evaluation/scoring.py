@@ -1,7 +1,7 @@
-"""Scores of translations, all of them by sacreBLEU."""
+"""Scores of translations, all of them by sacreBLEU, and the terms that they keep."""
 
+import collections
 import json
-import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -9,7 +9,7 @@ import sacrebleu
 from sacrebleu.significance import PairedTest
 
 from keras_mt.errors import InputError
-from keras_mt.files import check_new, new_folder
+from keras_mt.text import Glossary
 
 # The metrics by their names in results, and as people write them.
 METRICS = {"bleu": "BLEU", "chrf": "chrF", "chrfpp": "chrF++"}
@@ -67,9 +67,8 @@ class Scorer:
         kind, resamples = "ar", 0  # sacreBLEU's own number.
         if test == "bootstrap":
             kind, resamples = "bs", self._resamples if self._resamples > 1 else 0
-        signatures, results = PairedTest(
-            list(systems.items()), self._metrics, None, kind, n_samples=resamples
-        )()
+        pairs = list(systems.items())
+        signatures, results = PairedTest(pairs, self._metrics, None, kind, n_samples=resamples)()
         # Both are by sacreBLEU's names of the metrics, in the order of ours.
         columns = dict(zip(METRICS, (results[name] for name in signatures), strict=True))
         p_values = {
@@ -79,54 +78,24 @@ class Scorer:
         return p_values, dict(zip(METRICS, map(str, signatures.values()), strict=True))
 
 
-def write_files(
-    folder: str | os.PathLike,
-    sources: Sequence[str],
-    hypotheses: Sequence[Sequence[str]],
-    references: Sequence[Sequence[str]],
-) -> None:
-    """Writes `source.txt`, `hypothesis.txt`, `hypothesis.2.txt` ... to a new folder."""
-    check_new(folder)
-    columns = {"source": [sources], "hypothesis": hypotheses, "reference": references}
-    with new_folder(folder) as temporary:
-        for name, files in columns.items():
-            for number, lines in enumerate(files, start=1):
-                content = "".join(f"{line}\n" for line in lines).encode("utf-8")
-                file = f"{name}.txt" if number == 1 else f"{name}.{number}.txt"
-                (temporary / file).write_bytes(content)
+def terms_kept(
+    glossary: Glossary, sources: Sequence[str], translations: Sequence[str]
+) -> tuple[int, float | None]:
+    """The number of a glossary's terms in sources, and the share that their translations have.
 
+    A term is found as a translator finds it, and its target as whole words, whatever their case.
 
-def table(systems: Sequence[Mapping[str, Any]], signatures: Mapping[str, str]) -> str:
-    """Results as a table for people, with the metrics' signatures below it.
-
-    A star marks a metric that differs from the first system's at p < 0.05. Floats that belong to no
-    metric are columns too.
+    >>> terms_kept(Glossary({"bank": "Institut"}), ["A bank, a bank."], ["Ein Institut."])
+    (2, 0.5)
     """
-    more = dict.fromkeys(
-        name
-        for system in systems
-        for name, value in system.items()
-        if isinstance(value, float) and name.partition("_")[0] not in METRICS
+    wanted = collections.Counter(
+        (i, term.target or source[start:end])
+        for i, source in enumerate(sources)
+        for start, end, term in glossary.find(source)
     )
-    rows = [["", *METRICS.values(), *(name.replace("_", " ") for name in more)]]
-    for system in systems:
-        cells = [_cell(name, system, systems[0]) for name in METRICS]
-        rows.append([system["system"], *cells, *(str(system.get(name, "")) for name in more)])
-    first, *others = ([*column] for column in zip(*rows, strict=True))
-    columns = [[cell.ljust(max(map(len, first))) for cell in first]]
-    columns += [[cell.rjust(max(map(len, column))) for cell in column] for column in others]
-    lines = ["  ".join(row).rstrip() for row in zip(*columns, strict=True)]
-    below = [f"{METRICS[name]:6}  {text}" for name, text in signatures.items()]
-    return "\n".join([*lines, "", *below])
-
-
-def _cell(name, system, first):
-    """A metric's score, with its interval and its p-value if there are any."""
-    cell = f"{system[name]:.2f}"
-    interval, p_value = system.get(f"{name}_ci"), system.get(f"{name}_p")
-    if interval is not None:
-        cell += f" ± {interval:.2f}"
-    if p_value is not None:  # It is low for equal systems too.
-        differs = p_value < 0.05 and system[name] != first[name]
-        cell += f" (p = {p_value:.4f}){'*' if differs else ''}"
-    return cell
+    found = sum(
+        min(number, len(Glossary([target]).find(translations[i])))
+        for (i, target), number in wanted.items()
+    )
+    total = wanted.total()
+    return total, found / total if total else None

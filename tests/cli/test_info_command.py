@@ -65,7 +65,10 @@ def test_what_is_none_or_damaged_is_refused(run_dir, tmp_path):
     (tmp_path / "config.json").write_bytes((run_dir / "config.json").read_bytes())
     assert "model" not in told(tmp_path)  # A run that is not finished.
     (tmp_path / "model.keras").write_bytes((run_dir / "model.keras").read_bytes()[:-9])
-    assert "cannot be read: BadZipFile" in keras_mt("info", tmp_path, exit_code=1).stderr
+    assert (
+        "model.keras cannot be read: File is not a zip"
+        in keras_mt("info", tmp_path, exit_code=1).stderr
+    )
 
 
 def test_neither_keras_nor_tensorflow_is_imported(run_dir):

@@ -12,6 +12,8 @@ import time
 import pytest
 from conftest import ROOT
 
+from keras_mt.cli.progress import suggest
+
 # The command, with a translator that is busy in native code, where Python cannot heed a signal.
 BUSY = """
 import hashlib, importlib.util, sys, tempfile
@@ -127,3 +129,21 @@ def test_progress_is_shown_at_a_terminal_where_no_lines_are_seen(where, expected
     end = "\n" * (where in ("file", "pipe")) + "1 of 4 lines skipped\n"
     assert re.fullmatch(expected + end, plain), repr(error)
     assert ("\r" in error) == (where in ("file", "pipe", "seen"))
+
+
+@pytest.mark.parametrize(
+    ("pairs", "defaults", "direction"),
+    [
+        (["de-en", "fr-en"], (), "de en"),
+        (["de-en", "en-fr"], ("en",), "en fr"),
+        (["nl-en", "de-en"], (), "de en"),  # Its pieces for `nl` were trimmed.
+        ([], (), "de fr"),
+    ],
+)
+def test_the_next_command_has_a_direction_that_the_model_learned(
+    pairs, defaults, direction, capsys
+):
+    suggest("run", {"pairs": pairs}, ["de", "en", "fr"], *defaults)
+    source, target = direction.split()
+    expected = f"--source-language {source} --target-language {target}"
+    assert capsys.readouterr().err == f"next: keras-mt translate run {expected}\n"

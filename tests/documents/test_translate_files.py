@@ -408,6 +408,16 @@ def test_a_format_that_is_given_is_that_of_all_files_below(site):
     assert sorted(run("site", format="lines")) == sorted([*FOUND, "a.tar.gz", "logo.png"])
 
 
+def test_a_compressed_file_of_a_folder_has_lines_whatever_its_name(place):
+    (place / "corpora").mkdir()
+    for name in ("corpus.de.gz", "archive.tar.gz"):
+        (place / "corpora" / name).write_bytes(gzip.compress(b"packed\n"))
+    assert [*run("corpora")] == ["corpus.de.gz"]
+    assert gzip.decompress((place / "out/corpus.de.gz").read_bytes()) == b"PACKED\n"
+    with pytest.raises(InputError, match=r"archive.tar.gz has no suffix of a known format"):
+        run("corpora/archive.tar.gz", output="other")
+
+
 def test_folders_that_cannot_be_translated(site, place):
     (place / "empty").mkdir()
     for files, output, message in (

@@ -4,7 +4,7 @@ from types import SimpleNamespace
 import pytest
 from command import keras_mt
 
-from keras_mt.evaluation import Scorer, write_files
+from keras_mt.evaluation.scoring import Scorer
 from keras_mt.options import TranslationOptions
 
 WIDE = ("--width", "2", "--format", "json")
@@ -128,11 +128,6 @@ def test_the_paired_tests_agree_with_sacrebleus_command(evaluated, sacrebleu, co
         "source.txt", "reference.txt", "reference.2.txt",
         "hypothesis.txt", "hypothesis.2.txt", "hypothesis.3.txt",
     }  # fmt: skip
-
-
-def test_files_are_not_written_over(tmp_path):
-    with pytest.raises(FileExistsError, match="is not overwritten"):
-        write_files(tmp_path, ["a"], [["b"]], [["c"]])
 
 
 def test_an_interval_is_that_of_resampled_sentences():

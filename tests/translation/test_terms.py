@@ -13,7 +13,7 @@ from click.testing import CliRunner
 from keras_mt import ExportedTranslator, Glossary, Transformer, Translator
 from keras_mt.cli import main
 from keras_mt.convert import saved_model
-from keras_mt.evaluation import terms_kept
+from keras_mt.evaluation.scoring import terms_kept
 from keras_mt.inference import Predictor
 from keras_mt.inference.graph import on_lists
 from keras_mt.translation.sessions import SavedModel
