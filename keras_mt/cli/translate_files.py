@@ -19,7 +19,7 @@ from keras_mt.cli.progress import progress_bar
 )
 @option("--format", metavar="FORMAT", help="Read all files in this format, such as lines.")
 @option("--retranslate", is_flag=True, help="Also translate what a catalogue has translations of.")
-@option("--report", type=click.Path(dir_okay=False), help="Write how sure translations are here.")
+@option("--report", type=click.Path(dir_okay=False), help="Write how sure translations are.")
 @option("--document-language", metavar="CODE", help="Mark documents as in this language.")
 @markup_option
 @translation_options
