@@ -42,6 +42,7 @@ def test_a_line_for_each_system_with_the_median_and_one_of_the_best(decode, tmp_
     assert best == ["keras_mt-float32", "ctranslate2-int8", "1", "2x1"]
 
 
+@pytest.mark.long
 def test_each_system_has_its_best_layout(decode, tmp_path):
     """Two are faster with two callers, one of them if these have processes of their own."""
     script = tmp_path / "worker.py"

@@ -266,6 +266,7 @@ def compare(monkeypatch):
     return importlib.import_module("compare")
 
 
+@pytest.mark.long
 def test_architectures_are_of_like_size(compare):
     from keras_mt.models import ensure_built, find_architecture
     from keras_mt.options import TrainingOptions

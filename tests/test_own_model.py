@@ -28,6 +28,7 @@ def own_run(corpus, tmp_path_factory):
     return output
 
 
+@pytest.mark.long
 def test_its_run_says_what_it_is_and_learns(own_run):
     config = json.loads((own_run / "config.json").read_text())
     assert config["architecture"] == ARCHITECTURE
@@ -38,6 +39,7 @@ def test_its_run_says_what_it_is_and_learns(own_run):
     assert losses[-1] < losses[0]
 
 
+@pytest.mark.long
 def test_it_is_loaded_only_where_its_class_is_given(eager, own_run, monkeypatch):
     monkeypatch.chdir(ROOT / "examples")
     result = keras_mt("translate", own_run, stdin=b"x", check=False)

@@ -47,6 +47,7 @@ def test_an_export_translates_files_too(exported, texts, tmp_path):
     assert found.replace("\t", " ").split("\n") == best
 
 
+@pytest.mark.long
 def test_markup_languages_and_terms_are_those_of_translate(eager, run_dir, tmp_path):
     path, terms, out = tmp_path / "a.txt", tmp_path / "terms.tsv", tmp_path / "out"
     path.write_text("O <b>livro</b> está em cima da <i>mesa</i>.\nO livro.\n")

@@ -87,7 +87,13 @@ def test_the_options_of_the_search_go_out_and_come_back(load, tmp_path):
             to_huggingface(load(**options), tmp_path / "other")
 
 
-@pytest.mark.parametrize("name", ["marian", "marian_marks", "marian_apart"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "marian",
+        *(pytest.param(n, marks=pytest.mark.long) for n in ("marian_marks", "marian_apart")),
+    ],
+)
 def test_an_imported_model_goes_out_as_transformers_wrote_it(name, golden, tmp_path):
     before, after = golden / name, tmp_path / "out"
     import_model(before, tmp_path / "run")

@@ -90,6 +90,7 @@ def test_the_pairs_stay_as_they_are():
     assert hashlib.sha256("\n".join(lines).encode()).hexdigest() == DIGEST
 
 
+@pytest.mark.long
 def test_the_grammar_makes_the_package_s_file_again(tmp_path):
     made, packed = tmp_path / "made.tsv.gz", ROOT / "keras_mt" / "data" / "phrasebook.tsv.gz"
     subprocess.run(

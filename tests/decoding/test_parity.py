@@ -13,6 +13,8 @@ import tensorflow as tf
 from keras_mt import Transformer
 from keras_mt.decoding import beam_search
 
+EXHAUSTIVE = [pytest.mark.long, pytest.mark.exhaustive]
+
 
 def load(name):
     return dict(np.load(Path(__file__).parent / "golden" / name))
@@ -85,7 +87,7 @@ def test_the_golden_outputs_are_of_many_lengths_and_tokens(golden):
     assert np.mean(np.any(tokens == 3, axis=1)) > 0.99
 
 
-@pytest.mark.parametrize("penalty", [1, pytest.param(0, marks=pytest.mark.long)])
+@pytest.mark.parametrize("penalty", [1, pytest.param(0, marks=EXHAUSTIVE)])
 def test_the_same_sequences_and_scores_as_transformers(golden, model, penalty):
     @tf.function(input_signature=[tf.TensorSpec([None, None], tf.int32)])
     def search(source):
@@ -113,7 +115,6 @@ STOPPING = load("stopping.npz")
 CASES = json.loads(str(STOPPING["cases"]))
 # Each rule, the forced tokens and the patience once; the others are left to the exhaustive ones.
 QUICK = {0, 4, 5, 8, 12, 13, 14, 17}
-EXHAUSTIVE = [pytest.mark.long, pytest.mark.exhaustive]
 
 
 @pytest.fixture(scope="module")

@@ -88,6 +88,7 @@ def test_scores_agree_with_sacrebleus_command_to_the_last_digit(evaluated, sacre
     assert found["systems"][0]["bleu"] > found["systems"][2]["bleu"] > 10
 
 
+@pytest.mark.long
 def test_the_paired_tests_agree_with_sacrebleus_command(evaluated, sacrebleu, corpus):
     found, folder, shown = evaluated
     references = "reference.txt", "reference.2.txt"

@@ -88,9 +88,14 @@ def small(name, **options):
 # Variants of others, left to the long tests or to the exhaustive ones.
 LONG, EXHAUSTIVE = [pytest.mark.long], [pytest.mark.long, pytest.mark.exhaustive]
 MARKS = {
-    "recurrences": LONG, "unequal sides": LONG, "lstm": LONG, "gpt2": LONG,
+    "rotary": LONG, "recurrences": LONG, "unequal sides": LONG, "lstm": LONG, "gpt2": LONG,
     "sinusoidal": EXHAUSTIVE, "no positions": EXHAUSTIVE,
 }  # fmt: skip
+
+
+long_but_for_the_transformer = pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=LONG if n != "transformer" else []) for n in ARCHITECTURES]
+)
 
 
 @pytest.fixture(scope="module", params=[pytest.param(n, marks=MARKS.get(n, [])) for n in EXAMPLES])
@@ -168,7 +173,7 @@ def test_it_survives_a_file_and_is_copied_for_inference(model, tmp_path):
         pytest.param("mixed_float16", marks=EXHAUSTIVE),
     ],
 )
-@pytest.mark.parametrize("name", ARCHITECTURES)
+@long_but_for_the_transformer
 def test_a_step_of_training_in_a_mixed_policy(name, policy):
     model, exact = small(name, dtype=policy), small(name)
     inputs = batch(model)
@@ -224,13 +229,7 @@ def test_a_shortlist_gives_the_logits_of_its_tokens(name):
 
 
 @pytest.mark.usefixtures("quantizing")
-@pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(name, marks=[] if name == "transformer" else pytest.mark.long)
-        for name in ARCHITECTURES
-    ],
-)
+@long_but_for_the_transformer
 def test_int8_computes_the_same_to_its_rounding(name):
     model = small(name)
     check_quantized(model, INPUTS)

@@ -85,6 +85,7 @@ def test_bad_pairs_are_refused_by_number(pairs, message):
         Glossary(pairs)
 
 
+@pytest.mark.long
 def test_a_large_glossary_costs_little():
     glossary = Glossary((f"term{i} of trade{i % 100}", f"x{i}") for i in range(100_000))
     glossary.find("")

@@ -182,6 +182,7 @@ def test_batches_without_a_real_token_change_nothing():
     assert all(np.array_equal(*each) for each in zip(parts.get_weights(), before, strict=True))
 
 
+@pytest.mark.long
 def test_scaled_losses_accumulate_too():
     """As Keras scales them for `mixed_float16`."""
     whole, parts = accumulated(1), accumulated(3)

@@ -88,7 +88,7 @@ def by_brute_force(model, tokenizer, text):
 # The Transformer as it is by default is held to other truths elsewhere.
 PAIRS = [
     pytest.param(("variants", Marked), id="variants"),
-    pytest.param(("recurrent", Marked), id="recurrent"),
+    pytest.param(("recurrent", Marked), id="recurrent", marks=pytest.mark.long),
     pytest.param(("own", Letters), id="own", marks=EXHAUSTIVE),
     pytest.param(("experts", Letters), id="experts", marks=pytest.mark.long),
 ]
@@ -164,6 +164,7 @@ def decoder_only(tokenizer):
     )  # fmt: skip
 
 
+@pytest.mark.long
 def test_a_decoder_only_model_is_brute_force_too_and_so_is_its_export(tmp_path, signatures_alone):
     signatures_alone("serving_default")
     tokenizer = Letters()

@@ -390,6 +390,7 @@ def test_one_translator_is_called_from_eight_threads(translator, sources):
             ]
 
 
+@pytest.mark.long
 def test_many_long_texts_are_batched_in_no_time():
     start = time.process_time()
     found = _batches([10**6] * 200_000, most=256)
@@ -397,6 +398,7 @@ def test_many_long_texts_are_batched_in_no_time():
     assert time.process_time() - start < 5  # Copying the rest for each takes a minute.
 
 
+@pytest.mark.long  # TensorFlow tries for ten seconds.
 def test_what_memory_does_not_suffice_for_is_named():
     def run(texts):
         return {"large": tf.fill((2**44,), 0.0)}  # 70 TB.
