@@ -13,7 +13,7 @@ from typing import Any
 from keras_mt.errors import InputError
 from keras_mt.extras import require
 from keras_mt.files import check_new
-from keras_mt.options import LanguageOptions, SearchOptions, TranslationOptions
+from keras_mt.options import SearchOptions, TranslationOptions
 from keras_mt.options.fields import option
 
 # Each format, and what the help of the command says of it.
@@ -24,7 +24,6 @@ FORMATS = {
     "huggingface": "transformers",
     "marian": "Firefox",
     "litert": "no TensorFlow needed",
-    "onnx": "encoder and decoder step",
 }
 
 
@@ -58,7 +57,6 @@ class ExportOptions:
 SEARCH = tuple(field.name for field in dataclasses.fields(SearchOptions))
 SEARCH += ("max_length", "max_length_factor")
 SAMPLING = "temperature", "top_k", "top_p", "seed"
-LANGUAGES = tuple(field.name for field in dataclasses.fields(LanguageOptions))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -123,8 +121,8 @@ def export(
         translator: A `keras_mt.Translator`.
         directory: The folder to write; of a SavedModel that of a version, for Argos Translate a
             file.
-        format: `"saved_model"`, `"ctranslate2"`, `"argos"`, `"huggingface"`, `"marian"`,
-            `"litert"` or `"onnx"`.
+        format: `"saved_model"`, `"ctranslate2"`, `"argos"`, `"huggingface"`, `"marian"`
+            or `"litert"`.
         **options: Of a SavedModel those of `Translator.export`. Of others `quantization`: `"int8"`,
             and for CTranslate2 and Argos Translate also `"int16"` and `"float16"`; None for
             float32. For LiteRT it is `"int8"`, the default, or `"float32"`. For LiteRT and Argos

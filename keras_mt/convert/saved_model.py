@@ -10,12 +10,13 @@ import tensorflow as tf
 from tensorflow.core.protobuf import saved_model_pb2
 
 from keras_mt.convert.assets import model_card, write_assets, write_configurations
-from keras_mt.convert.formats import LANGUAGES, ExportOptions, ModelFormat
+from keras_mt.convert.formats import ExportOptions, ModelFormat
 from keras_mt.decoding import NO_HYPOTHESIS
 from keras_mt.errors import InputError
 from keras_mt.files import atomic_write, version_number
 from keras_mt.inference import Predictor
 from keras_mt.options import TranslationOptions
+from keras_mt.translation.interface import LANGUAGES
 from keras_mt.translation.results import MEASURES
 
 if TYPE_CHECKING:  # It imports this module to export.

@@ -7,7 +7,7 @@ from keras_mt import ExportedTranslator
 from keras_mt.convert.formats import FORMATS, load_format
 
 
-@pytest.mark.parametrize("other", ["ctranslate2", "onnx"])
+@pytest.mark.parametrize("other", ["ctranslate2", "argos"])
 def test_a_format_without_a_search_takes_no_options_of_it(other, run_dir, tmp_path):
     options = ["--n-best", 3, "--max-length", 5]
     result = keras_mt("export", run_dir, tmp_path / "out", "--format", other, *options, check=False)

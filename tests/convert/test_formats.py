@@ -109,7 +109,6 @@ def test_an_option_of_the_search_is_written_or_refused_by_name(write, file, load
         ("ctranslate2", "beam_size", 2, False),
         ("argos", "beam_size", 2, False),
         ("argos", "card", {"license": "mit"}, True),
-        ("onnx", "n_best", 2, False),
         ("saved_model", "quantization", "int8", False),
         ("saved_model", "temperature", 0.5, True),
         ("saved_model", "keep", "url", True),

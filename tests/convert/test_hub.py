@@ -33,7 +33,7 @@ for name in sys.argv[2:]:
     except OSError as error:
         print(f"{type(error).__name__}: {error}")
 """
-UNWANTED = ("pytorch_model.bin", "tf_model.h5", "rust_model.ot", "onnx/config.json", "x.json")
+UNWANTED = ("pytorch_model.bin", "tf_model.h5", "rust_model.ot", "other/config.json", "x.json")
 
 
 @pytest.fixture(scope="module")

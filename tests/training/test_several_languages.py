@@ -12,7 +12,6 @@ from runs import log_rows
 
 from keras_mt import ExportedTranslator, Tokenizer, Translator
 from keras_mt.convert import import_model
-from keras_mt.convert.onnx import special_ids
 from keras_mt.data import load_corpus
 from keras_mt.run_folder import RunFolder
 from keras_mt.training import train
@@ -180,13 +179,6 @@ def test_its_export_does_the_same(eager, trained, tmp_path, signatures_alone):
         target_language=tf.constant(["en", "de", "xx", ""]),
     )  # fmt: skip
     assert (found["scores"].numpy()[:, 0] == -1e9).tolist() == [False, False, True, True]
-
-
-def test_other_formats_have_the_tokens_of_the_pair(trained):
-    translator = Translator.load(trained, source_language="en", target_language="fr")
-    ids = special_ids(translator)
-    assert (ids["before_source"], ids["after_source"], ids["forced"]) == ([6], [3], [])
-    assert {4, 5, 6} <= {*ids["forbidden"]}
 
 
 @pytest.mark.long
