@@ -59,15 +59,15 @@ def write_assets(
     assets = folder / "assets.extra"
     assets.mkdir()
     write_card(assets, card)
-    texts, languages = sample_texts(translator.tokenizer), translator.languages
+    texts, languages = sample_texts(translator.tokenizer), translator.languages or [""]
+    codes = [languages[i % len(languages)] for i in range(len(texts) + 1)]
     inputs = {
         "text": texts,
         # For an empty target, `align` translates the text first.
         "target": ["" if i % 2 == 0 else text for i, text in enumerate(texts)],
+        "source_language": codes[:-1],
+        "target_language": codes[1:],
     }
-    if languages:
-        codes = [languages[i % len(languages)] for i in range(len(texts) + 1)]
-        inputs |= {"source_language": codes[:-1], "target_language": codes[1:]}
     with tf.io.TFRecordWriter(str(assets / "tf_serving_warmup_requests")) as writer:
         for name, function in signatures.items():
             for size in _BATCH_SIZES:

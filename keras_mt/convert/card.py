@@ -37,16 +37,11 @@ class Card:
     license: str | None
     languages: tuple[str, ...]  # Their codes; empty if it names none.
 
-    @property
-    def non_commercial(self) -> bool:
-        """True if the license allows non-commercial use alone."""
-        return bool(_NON_COMMERCIAL.search(self.license or ""))
-
     def __str__(self) -> str:
         number = len(self.languages)
         languages = ", ".join(self.languages) if number <= _MAX_LANGUAGES else str(number)
         text = f"license: {self.license or 'not stated'}; languages: {languages or 'not stated'}"
-        return text + _WARNING * self.non_commercial
+        return text + _WARNING if _NON_COMMERCIAL.search(self.license or "") else text
 
 
 def read_card(folder: Path) -> Card:

@@ -101,13 +101,11 @@ def _spec(model):
     if config["positions"] == "rotary":
         options |= {"rotary_dim": 0, "rotary_interleave": False}
     sides = []
-    for name, spec_class, embedding in (
-        ("encoder", transformer_spec.TransformerEncoderSpec, model.source_embedding),
-        ("decoder", transformer_spec.TransformerDecoderSpec, model.target_embedding),
+    for spec_class, stack, embedding in (
+        (transformer_spec.TransformerEncoderSpec, model.encoder_stack, model.source_embedding),
+        (transformer_spec.TransformerDecoderSpec, model.decoder_stack, model.target_embedding),
     ):
-        stack = getattr(model, f"{name}_stack")
-        blocks, norm = stack.blocks, stack.norm
-        side = spec_class(len(blocks), blocks[0].num_heads, **options)
+        side = spec_class(len(stack.blocks), stack.blocks[0].num_heads, **options)
         table = side.embeddings[0] if isinstance(side.embeddings, list) else side.embeddings
         table.weight = tables[id(embedding.embedding)]
         side.scale_embeddings = embedding.scale
@@ -115,9 +113,9 @@ def _spec(model):
             side.position_encodings.encodings = _array(embedding._table())
         if embedding.norm is not None:
             _norm(side.layernorm_embedding, embedding.norm)
-        if norm is not None:
-            _norm(side.layer_norm, norm)
-        for layer, block in zip(side.layer, blocks, strict=True):
+        if stack.norm is not None:
+            _norm(side.layer_norm, stack.norm)
+        for layer, block in zip(side.layer, stack.blocks, strict=True):
             _block(layer, block)
         sides.append(side)
     output = embedding.embedding

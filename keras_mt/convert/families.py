@@ -7,7 +7,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 
-from keras_mt.convert.fields import Count, Rate
+from keras_mt.convert.fields import Count, Rate, argument, model_arguments
 from keras_mt.convert.folder import Folder
 from keras_mt.convert.weights import Weights, renamed
 from keras_mt.errors import InputError
@@ -33,13 +33,6 @@ class Family:
     """The base of families, which are dataclasses of the fields of config.json."""
 
     names: ClassVar[dict[str, str]]  # From ours to theirs, for `renamed`.
-    spare: ClassVar[re.Pattern]  # The names of weights that need not be read.
-    decoder_vocab_size: int | None = None
-
-    @property
-    def target_vocab_size(self) -> int:
-        """The number of ids of the decoder."""
-        return self.decoder_vocab_size or self.vocab_size
 
     @classmethod
     def names_of(cls, path: str) -> tuple[Sequence[str], bool]:
@@ -57,55 +50,32 @@ hi hr ht hu hy id ig ilo is it ja jv ka kk km kn ko lb lg ln lo lt lv mg mk ml m
 no ns oc or pa pl ps pt ro ru sd si sk sl so sq sr ss su sv sw ta th tl tn tr uk ur uz vi wo xh yi
 yo zh zu
 """
-# Fields of config.json, and the arguments of Transformer that they give.
-ARGUMENTS = {
-    "vocab_size": "vocab_size",
-    "decoder_vocab_size": "target_vocab_size",
-    "d_model": "d_model",
-    "encoder_layers": "num_encoder_layers",
-    "decoder_layers": "num_decoder_layers",
-    "encoder_ffn_dim": "encoder_d_ff",
-    "decoder_ffn_dim": "decoder_d_ff",
-    "encoder_attention_heads": "num_encoder_heads",
-    "decoder_attention_heads": "num_decoder_heads",
-    "max_position_embeddings": "max_length",
-    "pad_token_id": "padding_id",
-    "dropout": "dropout",
-    "activation_function": "activation",
-    "scale_embedding": "scale_embeddings",
-    "share_encoder_decoder_embeddings": "share_embeddings",
-    "tie_word_embeddings": "tie_output",
-}
-_Activation = Literal["relu", "gelu", "silu", "swish"]
 
 
 @dataclasses.dataclass(frozen=True)
 class Bart(Family):
     """The part that MarianMT and M2M-100 have in common."""
 
-    vocab_size: Count = 50265
-    decoder_vocab_size: Count | None = None
-    d_model: Count = 1024
-    encoder_layers: Count = 12
-    decoder_layers: Count = 12
-    encoder_ffn_dim: Count = 4096
-    decoder_ffn_dim: Count = 4096
-    pad_token_id: int = 0
-    activation_function: _Activation = "gelu"
-    scale_embedding: bool = False
-    encoder_attention_heads: Count = 16
-    decoder_attention_heads: Count = 16
-    max_position_embeddings: Annotated[int, 1, 2**16 + 1] = 1024
-    dropout: Rate = 0.1
-    share_encoder_decoder_embeddings: bool = True
-    tie_word_embeddings: bool = True
+    vocab_size: Count = argument("vocab_size")
+    d_model: Count = argument("d_model")
+    encoder_layers: Count = argument("num_encoder_layers")
+    decoder_layers: Count = argument("num_decoder_layers")
+    encoder_ffn_dim: Count = argument("encoder_d_ff")
+    decoder_ffn_dim: Count = argument("decoder_d_ff")
+    encoder_attention_heads: Count = argument("num_encoder_heads")
+    decoder_attention_heads: Count = argument("num_decoder_heads")
+    pad_token_id: int = argument("padding_id")
+    activation_function: Literal["relu", "gelu", "silu", "swish"] = argument("activation")
+    scale_embedding: bool = argument("scale_embeddings")
+    # Older folders lack some of the others.
+    decoder_vocab_size: Count | None = argument("target_vocab_size", None)
+    max_position_embeddings: Annotated[int, 1, 2**16 + 1] = argument("max_length", 1024)
+    dropout: Rate = argument("dropout", 0.1)
+    share_encoder_decoder_embeddings: bool = argument("share_embeddings", True)
+    tie_word_embeddings: bool = argument("tie_output", True)
 
     positions: ClassVar[str] = "marian"
     pre_norm: ClassVar[bool] = False
-    spare = re.compile(  # Computed, or tied to another.
-        r"(encoder|decoder)\.embed_positions\..*|"
-        r"((encoder|decoder)\.embed_tokens|shared|lm_head)\..*"
-    )
     names: ClassVar[dict[str, str]] = {
         r"^source_embedding/norm": "encoder.layernorm_embedding",
         r"^target_embedding/norm": "decoder.layernorm_embedding",
@@ -123,10 +93,15 @@ class Bart(Family):
         r"/(bias|beta)$": ".bias",
     }
 
+    @property
+    def target_vocab_size(self) -> int:
+        """The number of ids of the decoder."""
+        return self.decoder_vocab_size or self.vocab_size
+
     def arguments(self, weights: Weights) -> dict[str, Any]:
         """The arguments of the Transformer."""
         return {
-            **{argument: getattr(self, field) for field, argument in ARGUMENTS.items()},
+            **model_arguments(self),
             "target_vocab_size": self.target_vocab_size,
             "normalize_embeddings": "encoder.layernorm_embedding.weight" in weights,
             "final_norm": "encoder.layer_norm.weight" in weights,
@@ -140,8 +115,6 @@ class Bart(Family):
 class MarianMT(Bart):
     """MarianMT, the family of OPUS-MT."""
 
-    vocab_size: Count = 58101
-    pad_token_id: int = 58100
     normalize_before: Literal[False] = False
     static_position_embeddings: Literal[True] = True
 
@@ -154,6 +127,7 @@ class MarianMT(Bart):
         source = folder.vocabulary("vocab.json")
         _check_special(folder, source, self.pad_token_id)
         models = [folder.sentencepiece(f"{side}.spm")[0] for side in ("source", "target")]
+        tags = {p: id for p, id in source.items() if re.fullmatch(r"(?s)>>.*<<", p)}
         forced = folder.generation.forced_bos_token_id
         if forced is not None:
             forced = folder.token_id("forced_bos_token_id", self.target_vocab_size)
@@ -163,9 +137,7 @@ class MarianMT(Bart):
             special=["<unk>", "</s>", "<pad>"],
             **folder.special_ids(self.pad_token_id, self.target_vocab_size),
             source_eos_id=source["</s>"],
-            language_tags={
-                piece: id for piece, id in source.items() if re.match(r"(?s)>>.*<<\Z", piece)
-            },
+            language_tags=tags,
             forced=[] if forced is None else [forced],
             description="MarianMT's: SentencePiece with vocab.json",
         )
@@ -180,11 +152,6 @@ class M2M100(Bart):
     itself M2M-100, but a source begins with its target's language, and a target with the end alone.
     """
 
-    vocab_size: Count = 128112
-    pad_token_id: int = 1
-    activation_function: _Activation = "relu"
-    scale_embedding: bool = True
-
     positions = "fairseq"
     pre_norm = True
 
@@ -195,8 +162,7 @@ class M2M100(Bart):
         if (folder.path / "vocab.json").is_file():
             name, token = "SMaLL-100" if small else "M2M-100", "__{}__"
             vocabulary = folder.vocabulary("vocab.json")
-            listed = enumerate(_M2M100_LANGUAGES.split(), len(vocabulary))
-            codes = {code: id for id, code in listed}
+            codes = {c: id for id, c in enumerate(_M2M100_LANGUAGES.split(), len(vocabulary))}
         else:
             name, token = "NLLB", "{}"
             pieces = [processor.id_to_piece(i) for i in range(3, processor.get_piece_size())]
@@ -274,28 +240,25 @@ def _by_id(folder, vocabulary, size):
 
 @dataclasses.dataclass(frozen=True)
 class T5(Family):
-    """T5, and MADLAD-400, whose sources begin with a piece of the target's language, `<2de>`."""
+    """T5, mT5 and MADLAD-400, whose sources begin with a piece of the target's language."""
 
-    vocab_size: Count = 32128
-    d_model: Count = 512
-    d_kv: Count = 64
-    d_ff: Count = 2048
-    num_layers: Count = 6
+    model_type: str
+    vocab_size: Count = argument("vocab_size")
+    d_model: Count = argument("d_model")
+    d_kv: Count = argument("key_dim")
+    d_ff: Count
+    num_layers: Count = argument("num_encoder_layers")
+    num_heads: Count = argument("num_heads")
     num_decoder_layers: Count | None = None
-    num_heads: Count = 8
     feed_forward_proj: Literal["relu", "gated-gelu", "gated-silu"] = "relu"
-    dropout_rate: Rate = 0.1
-    layer_norm_epsilon: Rate = 1e-6
-    pad_token_id: int = 0
+    dropout_rate: Rate = argument("dropout", 0.1)
+    layer_norm_epsilon: Rate = argument("norm_epsilon", 1e-6)
+    pad_token_id: int = argument("padding_id", 0)
     relative_attention_num_buckets: Literal[32] = 32
     relative_attention_max_distance: Literal[128] = 128
     tie_word_embeddings: bool = True
     scale_decoder_outputs: bool | None = None
 
-    spare = re.compile(  # Tied to another, or without effect.
-        r"((encoder|decoder)\.embed_tokens|shared|lm_head)\.weight|"
-        r"decoder\.block\.0\.layer\.1\.EncDecAttention\.relative_attention_bias\.weight"
-    )
     names: ClassVar[dict[str, str]] = {
         r"^(encoder|decoder)_norm": r"\1.final_layer_norm",
         r"^(\w+)_positions": r"\1.block.0.layer.0.SelfAttention.relative_attention_bias",
@@ -320,33 +283,22 @@ class T5(Family):
         # Without a gate it has no number.
         return [*names, names[0].replace(".wi_1.", ".wi.")], transposed
 
-    @property
-    def scales_output(self) -> bool:
-        """True if the input of the logits is scaled: in the first T5, whose weights are tied."""
-        scales = self.scale_decoder_outputs
-        return self.tie_word_embeddings if scales is None else scales
-
     def arguments(self, weights: Weights) -> dict[str, Any]:
         """The arguments of the Transformer; a scaled output becomes one that is not tied."""
-        if self.scales_output:
+        scales = self.scale_decoder_outputs
+        # As in the first T5, whose weights are tied; never in mT5.
+        if self.model_type == "t5" and (self.tie_word_embeddings if scales is None else scales):
             head = np.asarray(weights.first(OUTPUT)[1], "float32")
             weights[HEAD] = head * np.float32(self.d_model**-0.5)
         query = renamed("encoder_0/self_attention/query/kernel", self.names)
         weights.of_shape((self.num_heads * self.d_kv, self.d_model), [query])
         kind = self.feed_forward_proj.removeprefix("gated-")
         return {
-            "vocab_size": self.vocab_size,
-            "target_vocab_size": self.target_vocab_size,
-            "d_model": self.d_model,
-            "num_encoder_layers": self.num_layers,
+            **model_arguments(self),
+            "target_vocab_size": self.vocab_size,
             "num_decoder_layers": self.num_decoder_layers or self.num_layers,
-            "num_heads": self.num_heads,
-            "key_dim": self.d_kv,
             "encoder_d_ff": self.d_ff,
             "decoder_d_ff": self.d_ff,
-            "dropout": self.dropout_rate,
-            "norm_epsilon": self.layer_norm_epsilon,
-            "padding_id": self.pad_token_id,
             "activation": gelu_tanh if kind == "gelu" else kind,
             "gated": kind != self.feed_forward_proj,
             "positions": "relative",
@@ -381,14 +333,5 @@ class T5(Family):
         return tokenizer, {"source_language": first} if codes else {}
 
 
-@dataclasses.dataclass(frozen=True)
-class MT5(T5):
-    """mT5: another default, and no scaled output."""
-
-    feed_forward_proj: Literal["relu", "gated-gelu", "gated-silu"] = "gated-gelu"
-
-    scales_output = False
-
-
 # The families by `model_type` of config.json.
-FAMILIES = {"marian": MarianMT, "m2m_100": M2M100, "t5": T5, "mt5": MT5}
+FAMILIES = {"marian": MarianMT, "m2m_100": M2M100, "t5": T5, "mt5": T5}

@@ -30,6 +30,17 @@ def refusal(where: Path | str, field: str, value: Any, expected: str) -> InputEr
     return InputError(f"{where}: {field} must be {expected}. Received: {received}")
 
 
+def argument(name: str, default: Any = dataclasses.MISSING) -> Any:
+    """A field of a dataclass that gives an argument of a Transformer."""
+    return dataclasses.field(default=default, metadata={"argument": name})
+
+
+def model_arguments(config: Any) -> dict[str, Any]:
+    """The arguments of a Transformer that the fields of a dataclass give."""
+    fields = {field.name: field.metadata.get("argument") for field in dataclasses.fields(config)}
+    return {name: getattr(config, field) for field, name in fields.items() if name}
+
+
 def read_fields(
     cls: type[_Fields], values: Mapping[str, Any], where: Path | str, separator: str = "_"
 ) -> _Fields:
@@ -50,13 +61,21 @@ def read_fields(
     return cls(**given)
 
 
-def check_search(options: Mapping[str, Any], names: Mapping[str, str], where: Path) -> None:
-    """Refuses options that no search takes, by the file and its names of them."""
+def search_options(
+    given: Mapping[str, Any], known: Mapping[str, tuple[str, Any]], where: Path
+) -> dict[str, Any]:
+    """The options of a search that a file gives; what no search takes is refused by its field.
+
+    `known` has for each field the option and its default there. A null counts as missing.
+    """
+    options = dict(known.values())
+    options |= {o: given[field] for field, (o, _) in known.items() if given.get(field) is not None}
     try:
         TranslationOptions(**options)
     except ValueError as error:
-        fields = [field for field, option in names.items() if option in str(error)]
+        fields = [field for field, (option, _) in known.items() if option in str(error)]
         raise InputError(f"{where}: {', '.join(fields)}: {error}") from None
+    return options
 
 
 def _expected(kind, value):

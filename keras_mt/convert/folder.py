@@ -7,7 +7,7 @@ from typing import Any, Literal, TypeVar
 
 from sentencepiece import SentencePieceProcessor
 
-from keras_mt.convert.fields import read_fields, refusal
+from keras_mt.convert.fields import read_fields, refusal, search_options
 from keras_mt.errors import InputError
 from keras_mt.text.vocabulary import sentencepiece_processor
 
@@ -32,16 +32,8 @@ class TokenizerConfig:
 
 @dataclasses.dataclass(frozen=True)
 class GenerationConfig:
-    """Fields of generation_config.json, with transformers' defaults."""
+    """Fields of generation_config.json besides those of `SEARCH`."""
 
-    num_beams: int = 1
-    num_return_sequences: int = 1
-    length_penalty: float = 1.0
-    early_stopping: Literal[True, False, "never"] = False
-    min_length: int = 0
-    repetition_penalty: float = 1.0
-    no_repeat_ngram_size: int = 0
-    renormalize_logits: bool = False
     max_new_tokens: int = 0
     max_length: int = 0
     # Token ids, or lists of one.
@@ -54,6 +46,17 @@ class GenerationConfig:
     do_sample: Literal[False] = False
 
 
+# Fields of generation_config.json: the option of a Translator, and transformers' default.
+SEARCH = {
+    "num_beams": ("beam_size", 1),
+    "num_return_sequences": ("n_best", 1),
+    "length_penalty": ("length_penalty", 1.0),
+    "early_stopping": ("early_stopping", False),
+    "min_length": ("min_length", 0),
+    "repetition_penalty": ("repetition_penalty", 1.0),
+    "no_repeat_ngram_size": ("no_repeat_ngram_size", 0),
+    "renormalize_logits": ("renormalize", False),
+}
 # Fields of generation_config.json that are not supported, but for values without effect.
 _UNSUPPORTED = (
     "begin_suppress_tokens", "constraints", "diversity_penalty", "encoder_no_repeat_ngram_size",
@@ -78,6 +81,7 @@ class Folder:
         ids = {name: self.config.get(name) for name in ("eos_token_id", "decoder_start_token_id")}
         given = {n: x for n, x in (given or self.config).items() if x is not None}
         self.generation = read_fields(GenerationConfig, ids | given, self.generation_file)
+        self.search = search_options(given, SEARCH, self.generation_file)
         for field in _UNSUPPORTED:
             if given.get(field) not in (None, 0, 1, [], {}):
                 expected = "left out: it is not supported"
@@ -118,11 +122,9 @@ class Folder:
             raise InputError(f"{self.path / name} must give each piece its id, an integer.")
         return ids
 
-    def refuse(
-        self, field: str, value: Any, expected: str, file: str = "config.json"
-    ) -> InputError:
-        """The error for a field of a file."""
-        return refusal(self.path / file, field, value, expected)
+    def refuse(self, field: str, value: Any, expected: str) -> InputError:
+        """The error for a field of config.json."""
+        return refusal(self.path / "config.json", field, value, expected)
 
     def token_id(self, field: str, size: int) -> int:
         """A token id of the generation config, of a vocabulary of this size."""

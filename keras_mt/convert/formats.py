@@ -5,6 +5,7 @@ This file imports neither Keras nor TensorFlow, so that the command's help appea
 
 import dataclasses
 import importlib
+import inspect
 import json
 import os
 from collections.abc import Collection, Mapping
@@ -54,8 +55,7 @@ class ExportOptions:
 
 
 # The names of options, for what formats hold.
-SEARCH = tuple(field.name for field in dataclasses.fields(SearchOptions))
-SEARCH += ("max_length", "max_length_factor")
+SEARCH = (*vars(SearchOptions()), "max_length", "max_length_factor")
 SAMPLING = "temperature", "top_k", "top_p", "seed"
 
 
@@ -87,18 +87,16 @@ class ModelFormat:
             )
         if self.package is not None:
             require(*self.package, f"Export to {self.title}")
-        if len(translator.models) > 1 and "ensemble" not in self.holds:
-            raise InputError(
-                f"{self.title} takes one model, no ensemble: {len(translator.models)} are given."
-            )
-        if translator.shortlist is not None and "shortlist" not in self.holds:
-            raise InputError(f"An export to {self.title} takes no shortlist: leave it out.")
-        default, given = vars(TranslationOptions()), dict(vars(translator.options))
+        default, given = vars(TranslationOptions()), vars(translator.options)
         lost = [
             f"{name}={given[name]!r}"
             for name in (SEARCH if {*SEARCH} & {*self.holds} else ())
             if given[name] != default[name] and not self.takes(name, given[name])
         ]
+        if len(translator.models) > 1 and "ensemble" not in self.holds:
+            lost.append("an ensemble")
+        if translator.shortlist is not None and "shortlist" not in self.holds:
+            lost.append("a shortlist")
         if lost:
             raise InputError(
                 f"An export to {self.title} cannot hold {', '.join(lost)}: leave that out."
@@ -144,21 +142,11 @@ def export(
     getattr(module, f"to_{format}")(translator, directory, **options)
 
 
-# The arguments of a Transformer for which formats know no other value, unless they say so.
-_PLAIN = {
-    "norm": "layer",
-    "gated": False,
-    "num_key_value_heads": None,
-    "encoder_sublayers": None,
-    "decoder_sublayers": None,
-    "normalize_embeddings": False,
-    "norm_epsilon": 1e-5,
-    "zero_id": None,
-    "use_bias": True,
-    "key_dim": None,
-    "scale_attention": True,
-    "num_experts": None,
-}
+# The arguments of a Transformer that must have their defaults, unless a format says otherwise.
+_PLAIN = (
+    "norm", "gated", "num_key_value_heads", "encoder_sublayers", "decoder_sublayers", "zero_id",
+    "normalize_embeddings", "norm_epsilon", "use_bias", "key_dim", "scale_attention",
+)  # fmt: skip
 
 
 def check_model(title: str, model: Any, known: Mapping[str, tuple[Any, ...] | None]) -> None:
@@ -167,8 +155,8 @@ def check_model(title: str, model: Any, known: Mapping[str, tuple[Any, ...] | No
 
     if type(model) is not Transformer:
         raise InputError(f"{title} has no {type(model).__name__}, but only a Transformer.")
-    config = model.get_config()
-    known = {name: (value,) for name, value in _PLAIN.items()} | known
+    config, arguments = model.get_config(), inspect.signature(Transformer.__init__).parameters
+    known = {name: (arguments[name].default,) for name in _PLAIN} | known
     foreign = [n for n, values in known.items() if values and config.get(n) not in values]
     if foreign:
         received = " and ".join(f"{name}={config[name]!r}" for name in foreign)

@@ -2,12 +2,12 @@
 
 import contextlib
 import fcntl
-import importlib.util
 import os
 import re
 import sys
 from pathlib import Path
 
+from keras_mt.extras import require
 from keras_mt.files import remove_leftovers
 
 # The files of a model that are read: these, and the first of the weights that it has.
@@ -68,13 +68,8 @@ def local_folder(directory: str | os.PathLike) -> Path:
             f"There is no folder {path}, nor is that a name on the hub, which is OWNER/NAME, or "
             "hf:OWNER/NAME where there is a folder OWNER."
         )
-    if importlib.util.find_spec("huggingface_hub") is None:
-        raise FileNotFoundError(
-            f"There is no folder {path}. If it is the name of a model on the hub, "
-            "pip install 'keras_mt[hub]' to download it."
-        )
-    import huggingface_hub
-
+    what = f"There is no folder {path}. Fetching it from the hub"
+    huggingface_hub = require("huggingface_hub", "hub", what)
     try:
         # One kind of weights after the other: what there is cannot be asked for without a network,
         # and then huggingface_hub gives what its cache has.

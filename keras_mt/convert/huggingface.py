@@ -3,6 +3,7 @@
 No code of a folder is run, and an error names the file or the field that is not understood.
 """
 
+import dataclasses
 import json
 import os
 import re
@@ -15,8 +16,8 @@ from safetensors.numpy import save_file
 
 from keras_mt.convert import families
 from keras_mt.convert.card import Pretrained
-from keras_mt.convert.fields import check_search, refusal
-from keras_mt.convert.folder import Folder, is_id
+from keras_mt.convert.fields import refusal
+from keras_mt.convert.folder import SEARCH, Folder, is_id
 from keras_mt.convert.formats import ModelFormat, check_model
 from keras_mt.convert.weights import read_weights
 from keras_mt.errors import InputError
@@ -24,20 +25,9 @@ from keras_mt.files import new_folder
 from keras_mt.text import PretrainedTokenizer, Tokenizer
 from keras_mt.translation import Translator
 
-# Fields of generation_config.json and the options of a Translator that they give.
-GENERATION = {
-    "num_beams": "beam_size",
-    "num_return_sequences": "n_best",
-    "length_penalty": "length_penalty",
-    "early_stopping": "early_stopping",
-    "min_length": "min_length",
-    "repetition_penalty": "repetition_penalty",
-    "no_repeat_ngram_size": "no_repeat_ngram_size",
-    "renormalize_logits": "renormalize",
-}
 FORMAT = ModelFormat(
     "transformers",
-    {*GENERATION.values(), "max_length", "force_end"},
+    {*dict(SEARCH.values()), "max_length", "force_end"},
     early_stopping=(True, False, "never"),
 )
 
@@ -49,12 +39,12 @@ def read(path: Path, dtype: str | None = None) -> Pretrained:
     if not isinstance(name, str) or name not in families.FAMILIES:
         raise folder.refuse("model_type", name, f"one of {', '.join(families.FAMILIES)}")
     family = folder.fields(families.FAMILIES[name], "config.json")
-    rows = min(family.vocab_size, family.target_vocab_size)
+    weights = read_weights(folder.path)
+    stored = weights.dtype()
+    arguments = {"share_embeddings": True, "tie_output": True} | family.arguments(weights)
+    rows = min(arguments["vocab_size"], arguments["target_vocab_size"])
     if not is_id(family.pad_token_id, rows):
         raise folder.refuse("pad_token_id", family.pad_token_id, f"a token id, below {rows}")
-    weights = read_weights(folder.path)
-    arguments = {"share_embeddings": True, "tie_output": True} | family.arguments(weights)
-    stored = weights.dtype(family.spare)
     if stored == "float16" and not arguments.get("scale_attention", True):
         stored = "float32"  # T5's values are too large for float16.
     # Tensors that differ in the file are not shared, whatever config.json says: transformers issue
@@ -65,7 +55,7 @@ def read(path: Path, dtype: str | None = None) -> Pretrained:
     arguments["share_embeddings"] &= np.array_equal(source, target)
     arguments["tie_output"] &= np.array_equal(head, target)
     # The model first, whose sizes are checked.
-    model = weights.transformer(arguments, family.names_of, dtype or stored, family.spare)
+    model = weights.transformer(arguments, family.names_of, dtype or stored)
     tokenizer, languages = family.read_tokenizer(folder)
     generation = _generation(folder, arguments)
     config = folder.tokenizer
@@ -76,16 +66,13 @@ def read(path: Path, dtype: str | None = None) -> Pretrained:
 def _generation(folder, arguments):
     """The options of a `keras_mt.Translator` from generation_config.json."""
     given, file = folder.generation, folder.generation_file
-    options = {ours: getattr(given, field) for field, ours in GENERATION.items()}
-    options["split_sentences"] = False
-    limit = arguments["max_length"]
+    options, limit = {**folder.search, "split_sentences": False}, arguments["max_length"]
     # transformers' max_length counts the start token too.
     longest = given.max_new_tokens or given.max_length - 1
     if longest > 0:
-        options["max_length"] = min(longest, limit)
-    check_search(options, GENERATION, file)
-    if given.min_length > (longest := options.get("max_length", limit)):
-        raise refusal(file, "min_length", given.min_length, f"at most {longest}")
+        options["max_length"] = limit = min(longest, limit)
+    if options["min_length"] > limit:
+        raise refusal(file, "min_length", options["min_length"], f"at most {limit}")
     if given.forced_eos_token_id is not None:
         size = arguments["target_vocab_size"]
         end = folder.token_id("eos_token_id", size)
@@ -123,7 +110,7 @@ def to_huggingface(translator: Translator, directory: str | os.PathLike) -> None
     files["config.json"] = {
         "model_type": "marian",
         "architectures": ["MarianMTModel"],
-        **{field: arguments[ours] for field, ours in families.ARGUMENTS.items()},
+        **{x.name: arguments[x.metadata["argument"]] for x in dataclasses.fields(families.Bart)},
         "normalize_before": False,
         "static_position_embeddings": True,
         "is_encoder_decoder": True,
@@ -163,9 +150,8 @@ def _weights_of(model):
     weights = {}
     for variable in model.weights:
         place, _, last = variable.path.rpartition("/")
-        half = keras.backend.standardize_dtype(variable.dtype) == "float16"
-        values = variable if half else keras.ops.cast(variable, "float32")
-        values = keras.ops.convert_to_numpy(values)
+        dtype = "float16" if variable.dtype == "float16" else "float32"
+        values = keras.ops.convert_to_numpy(keras.ops.cast(variable, dtype))
         inward = place.endswith(("query", "key", "value", "inner"))
         if last != "logits_bias" and not (inward and last == "bias"):
             # The columns of embeddings and of kernels whose output is d_model wide; else the rows.
@@ -216,7 +202,7 @@ def _generation_config(translator):
     options, tokenizer = translator.options, translator.tokenizer
     forced = tokenizer.forced_ids(None)
     return {
-        **{field: getattr(options, ours) for field, ours in GENERATION.items()},
+        **{field: getattr(options, ours) for field, (ours, _) in SEARCH.items()},
         **({"forced_eos_token_id": tokenizer.eos_id} if options.force_end else {}),
         **({} if forced is None else {"forced_bos_token_id": int(forced[0, 0])}),
         # transformers counts the start token too.

@@ -1,7 +1,6 @@
 """Export to LiteRT (TensorFlow Lite), with the search in the model."""
 
 import collections
-import dataclasses
 import itertools
 import os
 import re
@@ -27,10 +26,9 @@ from keras_mt.run_folder import RunFolder
 from keras_mt.text import PretrainedTokenizer, Tokenizer
 from keras_mt.translation import Translator
 
-_OPTIONS = {field.name for field in dataclasses.fields(TranslationOptions)}
 FORMAT = ModelFormat(
     "LiteRT",
-    {*_OPTIONS, "quantization", "card", "shortlist"} - {*SAMPLING},
+    {*vars(TranslationOptions()), "quantization", "card", "shortlist"} - {*SAMPLING},
     quantizations=("int8", "float32"),
 )
 

@@ -12,7 +12,7 @@ import keras
 import numpy as np
 from sentencepiece import SentencePieceProcessor, sentencepiece_model_pb2
 
-from keras_mt.convert.fields import Count
+from keras_mt.convert.fields import Count, argument
 from keras_mt.convert.formats import ModelFormat, check_model
 from keras_mt.convert.marian_files import write_bin
 from keras_mt.convert.weights import renamed
@@ -21,16 +21,16 @@ from keras_mt.files import new_folder
 from keras_mt.text import PretrainedTokenizer, Tokenizer
 from keras_mt.translation import Translator
 
-# Fields of the decoder's configuration and the options of a Translator that they give.
+# Fields of the decoder's configuration: the option of a Translator, and Marian's default.
 SEARCH = {
-    "beam-size": "beam_size",
-    "normalize": "length_penalty",
-    "word-penalty": "word_penalty",
-    "max-length-factor": "max_length_factor",
+    "beam-size": ("beam_size", 12),
+    "normalize": ("length_penalty", 0.0),
+    "word-penalty": ("word_penalty", 0.0),
+    "max-length-factor": ("max_length_factor", 3.0),
 }
 FORMAT = ModelFormat(
     "Marian",
-    {*SEARCH.values(), "early_stopping", "quantization"},
+    {*dict(SEARCH.values()), "early_stopping", "quantization"},
     early_stopping=("shrink",),
     quantizations=("int8",),
 )
@@ -42,12 +42,12 @@ OUTPUT, BIAS = "decoder_ff_logit_out_W", "decoder_ff_logit_out_b"
 class MarianConfig:
     """The fields of a model's configuration that its results depend on, hyphens as underscores."""
 
-    dim_emb: Count
+    dim_emb: Count = argument("d_model")
     dim_vocabs: list[Count]
-    enc_depth: Count
-    dec_depth: Count
-    transformer_heads: Count
-    transformer_dim_ffn: Count
+    enc_depth: Count = argument("num_encoder_layers")
+    dec_depth: Count = argument("num_decoder_layers")
+    transformer_heads: Count = argument("num_heads")
+    transformer_dim_ffn: Count = argument("encoder_d_ff")
     transformer_decoder_dim_ffn: int = 0  # As that of the encoder.
     transformer_ffn_activation: Literal["relu", "swish", "gelu"] = "relu"
     transformer_decoder_autoreg: Literal["self-attention", "rnn"] = "self-attention"
@@ -95,15 +95,12 @@ _NAMES = {
     r"beta$": "bias",
     r"self_attention/": "self/",
     r"cross_attention/": "context/",
-    r"feed_forward/inner/kernel": "ffn_W1",
-    r"feed_forward/inner/bias": "ffn_b1",
-    r"feed_forward/output/kernel": "ffn_W2",
-    r"feed_forward/output/bias": "ffn_b2",
+    r"feed_forward/inner/": "ffn/1/",
+    r"feed_forward/output/": "ffn/2/",
     r"recurrent/input/kernel": "rnn_W",
-    r"recurrent/forget/kernel": "rnn_Wf",
-    r"recurrent/forget/bias": "rnn_bf",
-    r"/(.)\w+/kernel$": r"_W\1",
-    r"/(.)\w+/bias$": r"_b\1",
+    r"recurrent/": "rnn/",
+    r"/(.)\w*/kernel$": r"_W\1",
+    r"/(.)\w*/bias$": r"_b\1",
 }
 
 
@@ -142,7 +139,7 @@ def to_marian(
     search = {
         "models": ["model.bin"],
         "vocabs": (names * 2)[:2],
-        **{field: getattr(options, ours) for field, ours in SEARCH.items()},
+        **{field: getattr(options, ours) for field, (ours, _) in SEARCH.items()},
         "max-length-factor": options.max_length_factor or 3.0,
         "gemm-precision": "int8shiftAll" if quantization else "float32",
     }
@@ -209,9 +206,7 @@ def _vocabularies(tokenizer, multiple):
 def _for_marian(tokenizer):
     """A SentencePiece model without padding and start, whose end is 0 and unknown 1."""
     proto = sentencepiece_model_pb2.ModelProto.FromString(tokenizer.model)
-    dropped = tokenizer.padding_id, tokenizer.bos_id
-    first = [tokenizer.eos_id, tokenizer.unknown_id]
-    order = first + [i for i in range(len(proto.pieces)) if i not in (*first, *dropped)]
+    order = [tokenizer.eos_id, tokenizer.unknown_id, *range(4, len(proto.pieces))]
     pieces = [proto.SentencePiece.FromString(proto.pieces[i].SerializeToString()) for i in order]
     del proto.pieces[:]
     proto.pieces.extend(pieces)

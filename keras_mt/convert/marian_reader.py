@@ -8,17 +8,9 @@ from pathlib import Path
 import numpy as np
 
 from keras_mt.compressed import strip_compression
+from keras_mt.convert import marian
 from keras_mt.convert.card import Pretrained
-from keras_mt.convert.fields import check_search, read_fields, refusal
-from keras_mt.convert.marian import (
-    BIAS,
-    NO_TOKEN,
-    OUTPUT,
-    SEARCH,
-    MarianConfig,
-    names_of,
-    pieces_of,
-)
+from keras_mt.convert.fields import model_arguments, read_fields, refusal, search_options
 from keras_mt.convert.marian_files import parse_yaml, read_file, read_marian
 from keras_mt.errors import InputError
 from keras_mt.layers.feed_forward import gelu_sigmoid
@@ -40,12 +32,8 @@ _NO_EFFECT = re.compile(
 
 @dataclasses.dataclass(frozen=True)
 class DecoderConfig:
-    """The fields of a decoder's configuration, with Marian's defaults, hyphens as underscores."""
+    """Fields of a decoder's configuration besides `marian.SEARCH`, hyphens as underscores."""
 
-    beam_size: int = 12
-    normalize: float = 0.0
-    word_penalty: float = 0.0
-    max_length_factor: float = 3.0
     allow_unk: bool = False
     skip_cost: bool = False
 
@@ -67,7 +55,7 @@ def read(directory: Path, dtype: str | None = None) -> Pretrained:
     arguments = _arguments(config)
     dtype = dtype or weights.dtype()
     _add_padding(weights, config)
-    model = weights.transformer(arguments, names_of, dtype)
+    model = weights.transformer(arguments, marian.names_of, dtype)
     tokenizer = _read_tokenizer(directory, config, arguments["padding_id"], decoder)
     pair = re.search(r"\.([a-z]{2})([a-z]{2})\.", models[0].name)
     pair = pair.groups() if pair else ("", "")
@@ -88,7 +76,7 @@ def _model_files(directory):
 
 def _read_config(path, fields):
     """The configuration of a model."""
-    config = read_fields(MarianConfig, fields, path, separator="-")
+    config = read_fields(marian.MarianConfig, fields, path, separator="-")
     known = {field.name.replace("_", "-") for field in dataclasses.fields(config)}
     for field, value in fields.items():
         if value and field not in known and not _NO_EFFECT.fullmatch(field):
@@ -112,13 +100,9 @@ def _arguments(config):
     """
     padding_id, activation = max(config.dim_vocabs), config.transformer_ffn_activation
     return {
+        **model_arguments(config),
         "vocab_size": padding_id + 1,
         "target_vocab_size": padding_id + 1,
-        "d_model": config.dim_emb,
-        "num_heads": config.transformer_heads,
-        "num_encoder_layers": config.enc_depth,
-        "num_decoder_layers": config.dec_depth,
-        "encoder_d_ff": config.transformer_dim_ffn,
         "decoder_d_ff": config.transformer_decoder_dim_ffn or config.transformer_dim_ffn,
         "activation": _ACTIVATIONS.get(activation, activation),
         "decoder_sublayers": "rcf" * config.dec_depth if config.recurrent else None,
@@ -144,8 +128,8 @@ def _add_padding(weights, config):
     for name, table in tables.items():
         weights[name] = np.pad(table, ((0, number - len(table)), (0, 0)))
     if config.output_omit_bias:
-        weights[BIAS] = np.zeros((1, target), "float32")
-    for name, rows, filler in ((BIAS, 1, NO_TOKEN), (OUTPUT, width, 0)):
+        weights[marian.BIAS] = np.zeros((1, target), "float32")
+    for name, rows, filler in ((marian.BIAS, 1, marian.NO_TOKEN), (marian.OUTPUT, width, 0)):
         if name in weights:
             _, table = weights.of_shape((rows, target), [name])
             columns = (0, 0), (0, number - target)
@@ -166,13 +150,11 @@ def _read_decoder(directory):
         raise refusal(where, field, fields[field], "left out: it is not supported")
     if isinstance(models := fields.get("models"), list) and len(models) > 1:
         raise refusal(where, "models", models, "one: an ensemble is not supported")
-    if config.skip_cost and config.beam_size > 1:
+    options = search_options(fields, marian.SEARCH, where)
+    if config.skip_cost and options["beam_size"] > 1:
         expected = "false, or beam-size 1: a beam goes by probabilities here"
         raise refusal(where, "skip-cost", True, expected)
-    options = {o: getattr(config, field.replace("-", "_")) for field, o in SEARCH.items()}
-    options |= {"early_stopping": "shrink", "split_sentences": False}
-    check_search(options, SEARCH, where)
-    return config, options
+    return config, options | {"early_stopping": "shrink", "split_sentences": False}
 
 
 def _read_tokenizer(directory, config, padding_id, decoder):
@@ -185,7 +167,7 @@ def _read_tokenizer(directory, config, padding_id, decoder):
         files = _sides(directory, "*vocab*.yml", "*vocab*.yaml")
         sides = [read_vocabulary(path) for path in files]
     else:
-        files, sides = models, [pieces_of(processors[path], path) for path in models]
+        files, sides = models, [marian.pieces_of(processors[path], path) for path in models]
         for path, side in zip(files, sides, strict=True):
             special += [p for i, p in enumerate(side) if processors[path].is_control(i)]
     for path, side, size in zip(files, sides, config.dim_vocabs, strict=True):

@@ -1,6 +1,5 @@
 """Export to a SavedModel that stock TensorFlow Serving can load."""
 
-import dataclasses
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -22,19 +21,14 @@ from keras_mt.translation.results import MEASURES
 if TYPE_CHECKING:  # It imports this module to export.
     from keras_mt.translation import Translator
 
-_OPTIONS = (*dataclasses.fields(TranslationOptions), *dataclasses.fields(ExportOptions))
 FORMAT = ModelFormat(
     "TensorFlow Serving",
-    {*(field.name for field in _OPTIONS), "ensemble", "shortlist"} - {"quantization"},
+    {*vars(TranslationOptions()), *vars(ExportOptions()), "ensemble", "shortlist"}
+    - {"quantization"},
 )
 
 # The tensorflow_text ops in stock TensorFlow Serving, which has all ops of TensorFlow itself.
-_TEXT_OPS = {
-    "SentencepieceDetokenizeOp",
-    "SentencepieceIdToStringOp",
-    "SentencepieceOp",
-    "SentencepieceTokenizeOp",
-}
+_TEXT_OPS = {f"Sentencepiece{name}Op" for name in ("", "Tokenize", "Detokenize", "IdToString")}
 
 
 def to_saved_model(
@@ -50,7 +44,13 @@ def to_saved_model(
     """
     FORMAT.check(translator, directory)
     directory = Path(directory).absolute()
-    _check_dtype(translator.models, dtype)
+    configs = [model.get_config() for model in translator.models]
+    # T5's sums of sublayers reach beyond float16's 65504.
+    if dtype == "float16" and not all(config.get("scale_attention", True) for config in configs):
+        raise InputError(
+            "dtype must be float32 or bfloat16 for T5, mT5 and MADLAD-400, whose values are too "
+            "large for float16. Received: dtype='float16'"
+        )
     # Before the work, since it may fail on what is missing.
     card = model_card(translator, directory, card, dtype=dtype)
     models = [model.for_inference(dtype) for model in translator.models]
@@ -66,16 +66,6 @@ def to_saved_model(
         write_assets(temporary, functions, translator, card)
         if version_number(directory.name) is not None:
             write_configurations(directory.parent)
-
-
-def _check_dtype(models, dtype):
-    """Refuses float16 for T5, whose sums of sublayers reach beyond its 65504."""
-    configs = [model.get_config() for model in models]
-    if dtype == "float16" and not all(config.get("scale_attention", True) for config in configs):
-        raise InputError(
-            "dtype must be float32 or bfloat16 for T5, mT5 and MADLAD-400, whose values are too "
-            "large for float16. Received: dtype='float16'"
-        )
 
 
 def _signatures(translator, predictor, names):
@@ -135,12 +125,9 @@ def _signature(function, dtypes):
     """A `tf.function` of columns of these dtypes, which must be of the same size."""
 
     def of_same_size(*columns):
+        message = f"{', '.join(dtypes)} must have the same number of rows."
         for column in columns[1:]:
-            tf.debugging.assert_equal(
-                tf.size(column),
-                tf.size(columns[0]),
-                f"{', '.join(dtypes)} must have the same number of rows.",
-            )
+            tf.debugging.assert_equal(tf.size(column), tf.size(columns[0]), message)
         return function(**dict(zip(dtypes, columns, strict=True)))
 
     specs = [tf.TensorSpec([None], dtype, name=name) for name, dtype in dtypes.items()]

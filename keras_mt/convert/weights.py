@@ -17,7 +17,6 @@ import numpy as np
 from keras_mt.errors import InputError
 from keras_mt.models import Transformer, ensure_built
 
-_NONE = re.compile("")  # No name matches.
 _SAFETENSORS = {"F64": np.float64, "F32": np.float32, "F16": np.float16, "BF16": ml_dtypes.bfloat16}
 _STORAGES = {
     "DoubleStorage": np.float64,
@@ -27,6 +26,10 @@ _STORAGES = {
 }
 # What stands before the names that weights have in transformers' own folders.
 _PREFIX = re.compile(r"^(?:.*?\.)??((?:encoder|decoder|shared|lm_head)\.|final_logits_bias$)")
+# Tensors that are computed here, and one of T5's that has no effect.
+_NOT_READ = re.compile(
+    r"(en|de)coder\.(embed_positions|.*EncDecAttention\.relative_attention_bias)\."
+)
 
 
 class Weights(dict[str, np.ndarray]):
@@ -56,10 +59,9 @@ class Weights(dict[str, np.ndarray]):
             )
         return name, values.T if transposed else values
 
-    def dtype(self, spare: re.Pattern = _NONE) -> str:
-        """The dtype of the matrices that are not spare if it is half precision; else float32."""
-        used = [x for name, x in self.items() if x.shape[1:] and not spare.fullmatch(name)]
-        dtypes = {str(x.dtype) for x in used}
+    def dtype(self) -> str:
+        """The dtype of the matrices if it is half precision; else float32."""
+        dtypes = {str(x.dtype) for x in self.values() if x.shape[1:]}
         return dtypes.pop() if dtypes in ({"float16"}, {"bfloat16"}) else "float32"
 
     def transformer(
@@ -67,9 +69,8 @@ class Weights(dict[str, np.ndarray]):
         arguments: Mapping[str, Any],
         names_of: Callable[[str], tuple[Sequence[str], bool]],
         dtype: str,
-        spare: re.Pattern = _NONE,
     ) -> Transformer:
-        """The model of these arguments with these weights; all must be used but the spare ones.
+        """The model of these arguments with these weights, all of which must be understood.
 
         `names_of` a variable's path are the names that its tensor may have here, of which the first
         that there is counts, and whether it is transposed.
@@ -79,14 +80,14 @@ class Weights(dict[str, np.ndarray]):
             model = ensure_built(Transformer(**arguments, dtype=dtype))
         except ValueError as error:
             raise InputError(f"{self.path} is of no model that can be: {error}") from None
-        used = set()
-        for variable in model.variables:
-            if "seed_generator" not in variable.path:
-                name, values = self.of_shape(variable.shape, *names_of(variable.path))
-                used.add(name)
-                variable.assign(values.reshape(variable.shape))
-        if unknown := sorted(n for n in self if n not in used and not spare.fullmatch(n)):
-            raise InputError(f"{self.path} has weights that are not understood: {unknown[0]}.")
+        unknown = {*self}
+        for variable in model.weights:
+            names, transposed = names_of(variable.path)
+            _, values = self.of_shape(variable.shape, names, transposed)
+            unknown.difference_update(names)
+            variable.assign(values.reshape(variable.shape))
+        if unknown:
+            raise InputError(f"{self.path} has weights that are not understood: {min(unknown)}.")
         return model
 
     def _check_sizes(self, arguments, names_of):
@@ -127,7 +128,8 @@ def read_weights(directory: Path) -> Weights:
         if path.is_file():
             with naming_damaged_file(path):
                 tensors = read(path)
-            return Weights(path, {_PREFIX.sub(r"\1", name): x for name, x in tensors.items()})
+            tensors = {_PREFIX.sub(r"\1", name): x for name, x in tensors.items()}
+            return Weights(path, {n: x for n, x in tensors.items() if not _NOT_READ.match(n)})
     raise FileNotFoundError(
         f"{directory} has no weights that can be read: none of {', '.join(_READERS)}. If there is "
         "tf_model.h5 alone, convert it with transformers 4 and TensorFlow: AutoModelForSeq2SeqLM."

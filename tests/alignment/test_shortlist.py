@@ -266,5 +266,5 @@ def test_the_command_learns_one_and_the_others_take_it(eager, run_dir, load, cor
     arguments = ["export", str(run_dir), str(tmp_path / "x"), "--shortlist", path]
     result = CliRunner().invoke(main, [*arguments, "--format", "marian"])
     assert "leave --shortlist out: --format marian" in result.output
-    with pytest.raises(ValueError, match="transformers takes no shortlist"):
+    with pytest.raises(ValueError, match="transformers cannot hold a shortlist"):
         to_huggingface(load().with_options(shortlist=found), tmp_path / "marian")

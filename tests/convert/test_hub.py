@@ -1,9 +1,11 @@
 """Models that are named, and not their folders: huggingface_hub fetches them from a stand-in."""
 
+import os
 import shutil
+import subprocess
 import sys
 import threading
-from subprocess import PIPE, Popen
+from pathlib import Path
 
 import pytest
 from command import keras_mt
@@ -21,15 +23,13 @@ pytestmark = pytest.mark.long
 
 needed("huggingface_hub")
 
-IMPORT = """
+FETCH = """
 import sys
-from pathlib import Path
-from keras_mt.convert import import_model
+from keras_mt.convert.hub import local_folder
 
-for name in sys.argv[2:]:
+for name in sys.argv[1:]:
     try:
-        import_model(name, Path(sys.argv[1], Path(name).name))
-        print("imported")
+        print(local_folder(name))
     except OSError as error:
         print(f"{type(error).__name__}: {error}")
 """
@@ -54,46 +54,44 @@ def hub(golden, tmp_path_factory):
 
 
 @pytest.fixture
-def imports(hub, python, tmp_path, monkeypatch):
-    """A function that imports models in another process; gives a line for each."""
-    monkeypatch.setenv("HF_HOME", str(tmp_path / "home"))
-    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+def fetch(hub, tmp_path):
+    """A function that fetches models in another process; gives a line for each."""
+    environment = {**os.environ, "HF_HOME": str(tmp_path), "NO_PROXY": "127.0.0.1"}
 
-    def run(*names, url=hub.url, offline="0", runs=tmp_path):
-        monkeypatch.setenv("HF_ENDPOINT", url)
-        monkeypatch.setenv("HF_HUB_OFFLINE", offline)
-        process = python("-c", IMPORT, runs, *names)
+    def run(*names, url=hub.url, offline="0"):
+        process = subprocess.run(
+            [sys.executable, "-c", FETCH, *names],
+            env={**environment, "HF_ENDPOINT": url, "HF_HUB_OFFLINE": offline},
+            cwd=ROOT, capture_output=True, encoding="utf-8", check=False,
+        )  # fmt: skip
         assert process.returncode == 0, process.stderr
         return process.stdout.splitlines()
 
     return run
 
 
-def test_what_is_needed_is_fetched_once_and_no_more(golden, hub, imports, tmp_path):
+def test_what_is_needed_is_fetched_once_and_no_more(golden, hub, fetch):
     names = ("marian", "marian_apart", "m2m_100")
     asked = [f"someone/{name}" for name in names]
     hub.served.clear()
-    assert imports(*asked) == ["imported"] * 3
-    wanted = [path.name for name in names for path in (golden / name).iterdir()]
-    assert sorted(hub.served) == sorted([*wanted, "README.md"])
-    for name in names:
-        ours, its = Translator.load(tmp_path / name), from_huggingface(golden / name)
-        assert ours.tokenizer.fingerprint == its.tokenizer.fingerprint
-        assert_same_weights(ours.models[0], its.models[0])
-    assert Translator.load(tmp_path / "marian").card["license"] == "cc-by-4.0"
+    folders = fetch(*asked)
+    wanted = [path for name in names for path in (golden / name).iterdir()]
+    assert sorted(hub.served) == sorted([*(path.name for path in wanted), "README.md"])
+    for path in wanted:
+        folder = Path(folders[names.index(path.parent.name)])
+        assert (folder / path.name).read_bytes() == path.read_bytes()
     # Without a network the cache is enough.
-    assert imports(*asked[1:], offline="1", runs=tmp_path / "offline") == ["imported"] * 2
-    (closed,) = imports(asked[0], url="http://127.0.0.1:9", runs=tmp_path / "closed")
-    assert closed == "imported"
+    assert fetch(*asked[1:], offline="1") == folders[1:]
+    assert fetch(asked[0], url="http://127.0.0.1:9") == folders[:1]
     assert len(hub.served) == len(wanted) + 1
 
 
-def test_what_cannot_be_fetched_is_named_with_what_to_do(imports):
-    nothing, gated = imports("someone/nothing", "someone/gated")
+def test_what_cannot_be_fetched_is_named_with_what_to_do(fetch):
+    nothing, gated = fetch("someone/nothing", "someone/gated")
     assert "no folder someone/nothing" in nothing and "hf auth login" in nothing
     assert "no folder someone/gated" in gated and "hf auth login" in gated
-    (closed,) = imports("someone/marian", url="http://127.0.0.1:9")
-    (offline,) = imports("someone/marian", offline="1")
+    (closed,) = fetch("someone/marian", url="http://127.0.0.1:9")
+    (offline,) = fetch("someone/marian", offline="1")
     assert "HF_HUB_OFFLINE" in offline
     for message in (closed, offline):
         assert "There is no folder someone/marian" in message
@@ -119,7 +117,9 @@ def commands(hub, python_command, tmp_path, monkeypatch):
 
     def start(*arguments):
         command = [*python_command, str(ROOT / "keras_mt_command.py"), *map(str, arguments)]
-        return Popen(command, stdout=PIPE, stderr=PIPE, encoding="utf-8", cwd=tmp_path)
+        return subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, encoding="utf-8", cwd=tmp_path
+        )
 
     return start
 
@@ -129,14 +129,13 @@ def ended(process):
     return process.returncode, stdout, stderr
 
 
+@pytest.mark.usefixtures("eager")
 def test_a_name_is_imported_once_whatever_takes_it_at_once(golden, hub, commands, tmp_path):
     hub.served.clear()
-    both = [commands("translate", "someone/marian", "a.txt") for _ in range(2)]
+    both = [commands("info", "someone/marian") for _ in range(2)]
     results = [ended(process) for process in both]
-    expected = "".join(
-        f"{x}\n" for x in from_huggingface(golden / "marian")(["What is that?", "A man."])
-    )
-    assert [result[:2] for result in results] == [(0, expected)] * 2, results
+    assert [status for status, *_ in results] == [0, 0], results
+    assert results[0][1] == results[1][1] and "cc-by-4.0" in results[0][1]
     said = [stderr for *_, stderr in results if stderr]
     assert len(said) == 1 and "someone/marian: license: cc-by-4.0;" in said[0]
     assert len(hub.served) == len({*hub.served})  # Each file once.
@@ -145,8 +144,10 @@ def test_a_name_is_imported_once_whatever_takes_it_at_once(golden, hub, commands
     # Then neither the hub nor its cache is asked.
     shutil.rmtree(tmp_path / "home")
     number = len(hub.served)
-    assert ended(commands("translate", "hf:someone/marian", "a.txt")) == (0, expected, "")
-    assert len(hub.served) == number
+    result = keras_mt("translate", "hf:someone/marian", tmp_path / "a.txt", "--max-length", 5)
+    expected = from_huggingface(golden / "marian").with_options(max_length=5)
+    assert result.stdout.splitlines() == expected(["What is that?", "A man."])
+    assert len(hub.served) == number and not result.stderr
 
 
 def test_a_cache_without_a_network_is_enough(golden, commands, tmp_path, monkeypatch):
@@ -195,7 +196,7 @@ def test_an_import_that_fails_leaves_nothing(golden, tmp_path, monkeypatch):
 
 def test_without_huggingface_hub_it_says_how_to_install_it(monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, "huggingface_hub", None)
-    with pytest.raises(FileNotFoundError, match=r"someone/marian.*pip install 'keras_mt\[hub\]'"):
+    with pytest.raises(ImportError, match=r"someone/marian.*pip install 'keras_mt\[hub\]'"):
         import_model("someone/marian", tmp_path / "run")
 
 

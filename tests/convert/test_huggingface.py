@@ -21,7 +21,7 @@ from keras_mt import Translator
 from keras_mt.convert import families, from_huggingface, import_model
 from keras_mt.convert import weights as weights_module
 from keras_mt.convert.ctranslate2 import to_ctranslate2
-from keras_mt.convert.folder import Folder, GenerationConfig, TokenizerConfig
+from keras_mt.convert.folder import SEARCH, Folder, GenerationConfig, TokenizerConfig
 from keras_mt.convert.huggingface import to_huggingface
 from keras_mt.convert.weights import read_weights
 from keras_mt.run_folder import RunFolder
@@ -292,9 +292,12 @@ def test_the_padding_is_in_the_target_vocabulary(copied):
 
 
 FIELDS = {
-    "config.json": ["model_type", *families.ARGUMENTS, "normalize_before"],
+    "config.json": [
+        "model_type", *(field.name for field in dataclasses.fields(families.Bart)),
+        "normalize_before",
+    ],
     "generation_config.json": [
-        *(field.name for field in dataclasses.fields(GenerationConfig)),
+        *SEARCH, *(field.name for field in dataclasses.fields(GenerationConfig)),
         "num_beam_groups", "begin_suppress_tokens", "forced_decoder_ids",
     ],
     "tokenizer_config.json": [field.name for field in dataclasses.fields(TokenizerConfig)],

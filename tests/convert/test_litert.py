@@ -93,7 +93,7 @@ def test_an_operation_that_litert_has_not_is_named(load, tmp_path, monkeypatch):
 def test_what_litert_has_not_is_refused(load, tmp_path):
     translator = load()
     models, folder = translator.models, tmp_path / "litert"
-    with pytest.raises(ValueError, match="LiteRT takes one model, no ensemble: 2"):
+    with pytest.raises(ValueError, match="LiteRT cannot hold an ensemble"):
         to_litert(Translator(models * 2, translator.tokenizer), folder)
     with pytest.raises(ValueError, match="cannot hold temperature"):
         to_litert(load(temperature=1.0), folder)
