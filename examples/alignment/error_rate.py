@@ -25,7 +25,7 @@ import tensorflow as tf
 
 import keras_mt
 from keras_mt.alignment import Aligner
-from keras_mt.alignment.attention_links import attention_links
+from keras_mt.alignment.links import attention_links
 from keras_mt.text.words import words_of_pieces
 
 BY_HAND = Path(__file__).parent / "by_hand"

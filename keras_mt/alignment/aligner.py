@@ -7,7 +7,7 @@ from typing import Self
 
 import numpy as np
 
-from keras_mt.alignment.symmetrization import grow_diag_final_and
+from keras_mt.alignment.links import grow_diag_final_and
 from keras_mt.errors import InputError
 from keras_mt.layers.validation import check_positive
 
@@ -185,9 +185,8 @@ def _learn_direction(links, sentences, size, given, iterations):
     # The place in `ids` of each pair's own token.
     ends = np.cumsum([len(sentence) for sentence in sentences])
     tokens = np.split(np.arange(len(ids), dtype=np.int32), ends[:-1])
-    token = np.concatenate(
-        [np.tile(own, len(each)) for own, each in zip(tokens, links, strict=True)]
-    )
+    tiled = [np.tile(own, len(each)) for own, each in zip(tokens, links, strict=True)]
+    token = np.concatenate(tiled)
     table, null = np.ones(len(given), np.float32), np.ones(size, np.float32)
     for _ in range(iterations):
         linked, unlinked = table[pairs] * prior, null[ids] * _NULL

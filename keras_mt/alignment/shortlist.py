@@ -232,8 +232,7 @@ def _fill(table, source, target, probabilities):
     """Writes the most probable targets of each source into the table's rows."""
     order = np.lexsort((-probabilities, source))
     source, target = source[order], target[order]
-    firsts = np.searchsorted(source, source)  # Where each source's targets begin.
-    rank = np.arange(len(source)) - firsts
+    rank = np.arange(len(source)) - np.searchsorted(source, source)  # Among its source's targets.
     kept = rank < table.shape[1]
     table[source[kept], rank[kept]] = target[kept]
 

@@ -36,7 +36,7 @@ def align(model, source, target, pharaoh, **options):
     check_standard_input(*files)
     translator = load_translator(model, options)
     if pharaoh:
-        from keras_mt.alignment.pharaoh import pharaoh_line
+        from keras_mt.alignment.links import pharaoh_line
 
         write_answers(translator.align_words, files, lambda row, links: pharaoh_line(links))
     else:

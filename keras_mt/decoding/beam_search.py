@@ -12,16 +12,8 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
+from keras_mt.decoding import selection
 from keras_mt.decoding.rules import Rule, rules_of
-from keras_mt.decoding.sampling import sampled_continuations
-from keras_mt.decoding.selection import (
-    best_continuations,
-    forced_continuations,
-    is_possible,
-    log_normalizer,
-    strike_out,
-    top_k,
-)
 from keras_mt.errors import InputError
 from keras_mt.options import NO_HYPOTHESIS, SearchOptions
 
@@ -146,7 +138,6 @@ def beam_search(
             f"Received: forbidden_ids={forbidden_ids}"
         )
     max_length = _integers("max_length", max_length, rank=1)
-    each_row = tf.range(tf.size(max_length))
     rows = _first_rows(max_length, cache, bos_id, options)
     search = _Search(
         step=step,
@@ -160,15 +151,13 @@ def beam_search(
         forbidden_ids=tf.constant([*forbidden_ids], tf.int32),
         prefix=None if prefix is None else _dense_prefix(prefix),
         forced_length=forced_length,
-        row_seeds=_integers("row_seeds", each_row if row_seeds is None else row_seeds, rank=1),
+        row_seeds=_integers("row_seeds", rows.index if row_seeds is None else row_seeds, rank=1),
         axes=tf.nest.map_structure(_growing_axis, rows.cache),
     )
-    state = tf.constant(0), rows, rows.finished
-    _, _, (tokens, scores, lengths) = tf.while_loop(
+    _, _, (tokens, scores, lengths) = while_loop(
         lambda length, rows, hypotheses: tf.reduce_any(~rows.done),
         search.search_on,
-        state,
-        shape_invariants=growing_shapes(state),
+        (tf.constant(0), rows, rows.finished),
     )
     tokens, scores, lengths = (x[:, : options.n_best] for x in (tokens, scores, lengths))
     # A place without a hypothesis holds the tokens of one that did not end.
@@ -226,13 +215,8 @@ class _Search:
             has_room = places is None or length * self.options.beams < tf.size(places)
             return (4 * live > 3 * tf.size(rows.done)) & has_room
 
-        state = length, rows
-        length, rows = tf.while_loop(
-            enough_live,
-            functools.partial(self._advance, places),
-            state,
-            shape_invariants=growing_shapes(state),
-        )
+        advance = functools.partial(self._advance, places)
+        length, rows = while_loop(enough_live, advance, (length, rows))
         hypotheses = _updated(hypotheses, rows, self.padding_id)
         live = tf.where(~rows.done)[:, 0]
         return length, tf.nest.map_structure(lambda x: tf.gather(x, live), rows), hypotheses
@@ -249,9 +233,8 @@ class _Search:
         logits, cache = self.step(rows.last_tokens, length, rows.cache, seen)
         rows = rows._replace(mask=mask, cache=cache)
         # Without ensure_shape, TensorFlow would move the cast behind each of the reshapes.
-        logits = tf.ensure_shape(
-            tf.cast(logits, tf.float32), (None, self.options.beams, logits.shape[-1])
-        )
+        shape = None, beams, logits.shape[-1]
+        logits = tf.ensure_shape(tf.cast(logits, tf.float32), shape)
         continuations = self._continuations(logits, length, rows)
         rows, parents = self._choose(rows, continuations, length + 1, places)
         if self.reorder is not None:
@@ -267,12 +250,10 @@ class _Search:
             sides = [(0, count if i == axis else 0) for i in range(x.shape.rank)]
             return x if axis < 0 else tf.pad(x, sides, constant_values=value)
 
-        tokens, finished = (
-            grown(x, 2, more, self.padding_id) for x in (rows.tokens, rows.finished.tokens)
-        )
+        finished = grown(rows.finished.tokens, 2, more, self.padding_id)
         cache = tf.nest.map_structure(lambda *each: grown(*each, entries), rows.cache, self.axes)
         return rows._replace(
-            tokens=tokens,
+            tokens=grown(rows.tokens, 2, more, self.padding_id),
             mask=grown(rows.mask, 2, entries, False),
             finished=rows.finished._replace(tokens=finished),
             cache=cache,
@@ -287,24 +268,26 @@ class _Search:
         # The best tokens of each beam, and as many more as may be banned.
         width = 2 * options.beams + banned.shape[0]
         width = min(width, logits.shape[-1] or width)
-        values = strike_out(logits, banned) if options.renormalize else logits
+        values = selection.strike_out(logits, banned) if options.renormalize else logits
         normalizes = self.gives_logits or options.renormalize
         # With rules or sampling these serve the normalizer alone.
-        best, tokens = top_k(values, width)  # [rows, beams, width]
-        normalizer = log_normalizer(values, best, tokens) if normalizes else 0.0
+        best, tokens = selection.top_k(values, width)  # [rows, beams, width]
+        normalizer = selection.log_normalizer(values, best, tokens) if normalizes else 0.0
         best -= normalizer
         if self.rules or options.samples:  # All log-probabilities are needed.
             log_probs = tf.nn.log_softmax(values) if normalizes else values
             tokens = rows.tokens[..., :length] if self.block else rows.tokens
             for rule in self.rules:
                 log_probs = rule(log_probs, tokens, rows.index)
-            best, tokens = top_k(log_probs, width)
+            best, tokens = selection.top_k(log_probs, width)
         if options.samples:
             seeds = tf.gather(self.row_seeds, rows.index)
-            log_probs = strike_out(log_probs, banned)
-            found = sampled_continuations(log_probs, rows.log_probs, seeds, length, options)
+            log_probs = selection.strike_out(log_probs, banned)
+            found = selection.sampled_continuations(
+                log_probs, rows.log_probs, seeds, length, options
+            )
         else:
-            found = best_continuations(best, tokens, rows.log_probs, banned)
+            found = selection.best_continuations(best, tokens, rows.log_probs, banned)
         if self.prefix is not None or options.force_end:
             found = self._force(found, logits, normalizer, length, rows)
         return found
@@ -321,7 +304,7 @@ class _Search:
         places = tf.maximum(tokens, 0)[:, None] + tf.zeros(self.options.beams, tf.int32)
         next_log_probs = (tf.gather(logits, places[..., None], batch_dims=2) - normalizer)[..., 0]
         next_log_probs = tf.where(free[:, None], 0.0, next_log_probs)  # [rows, beams]
-        return forced_continuations(continuations, tokens, next_log_probs, rows.log_probs)
+        return selection.forced_continuations(continuations, tokens, next_log_probs, rows.log_probs)
 
     def _choose(self, rows, continuations, length, places):
         """Sets aside the continuations that end; returns rows of the best others, and parents."""
@@ -329,7 +312,9 @@ class _Search:
         log_probs, parents, new_tokens = continuations  # [rows, count]
         if options.stopping == "shrink":
             # As many are ranked as have not ended; all beams begin as one.
-            live = tf.math.count_nonzero(is_possible(rows.log_probs), axis=1, dtype=tf.int32)
+            live = tf.math.count_nonzero(
+                selection.is_possible(rows.log_probs), axis=1, dtype=tf.int32
+            )
             ranked = tf.where(length == 1, beams, live)[:, None]
             ranked = tf.range(tf.shape(log_probs)[1]) < ranked
             log_probs = tf.where(ranked, log_probs, NO_HYPOTHESIS)
@@ -338,22 +323,20 @@ class _Search:
 
         full = length >= rows.max_length  # [rows]
         is_end = new_tokens == self.eos_id
-        ended = (is_end | full[:, None]) & is_possible(log_probs) & ~rows.done[:, None]
+        ended = (is_end | full[:, None]) & selection.is_possible(log_probs) & ~rows.done[:, None]
         scores = tf.where(ended, self._score(log_probs, length), NO_HYPOTHESIS)
         finished = self._set_aside(rows.finished, tokens[:, :beams], scores[:, :beams], length)
         log_probs, chosen = tf.math.top_k(tf.where(is_end, NO_HYPOTHESIS, log_probs), beams)
-        new_tokens = tf.gather(new_tokens, chosen, batch_dims=1)
         best, worst = log_probs[:, 0], finished.scores[:, -1]
         over = self._is_over(best, worst, length, rows.max_length)
         parents = tf.gather(parents, chosen, batch_dims=1)
-        tokens = tf.gather(tokens, chosen, batch_dims=1)
         rows = rows._replace(
-            tokens=tokens,
-            last_tokens=new_tokens,
+            tokens=tf.gather(tokens, chosen, batch_dims=1),
+            last_tokens=tf.gather(new_tokens, chosen, batch_dims=1),
             mask=tf.gather(rows.mask, parents, batch_dims=1),
             log_probs=log_probs,
             finished=finished,
-            done=rows.done | full | over | ~is_possible(best),
+            done=rows.done | full | over | ~selection.is_possible(best),
         )
         return rows, parents
 
@@ -368,8 +351,7 @@ class _Search:
         """The best of the finished hypotheses and of new ones of a length, with their scores."""
         before, count = finished.tokens, finished.scores.shape[1]
         if not self.block:
-            sides = ((0, 0), (0, 0), (0, 1))
-            before = tf.pad(before, sides, constant_values=self.padding_id)
+            before = tf.pad(before, ((0, 0), (0, 0), (0, 1)), constant_values=self.padding_id)
         scores, chosen = tf.math.top_k(tf.concat([finished.scores, scores], axis=1), count)
         lengths = tf.gather(finished.lengths, tf.minimum(chosen, count - 1), batch_dims=1)
         return Hypotheses(
@@ -447,12 +429,13 @@ def _growing_axis(tensor):
     return next((axis for axis, size in enumerate(tensor.shape) if size == 0), -1)
 
 
-def growing_shapes(state: Any) -> Any:
-    """The shapes of a loop's state, whose first axes may shrink and whose empty axes may grow."""
+def while_loop(condition: Callable, body: Callable, state: Any, **options: Any) -> Any:
+    """`tf.while_loop` over a state whose first axes may shrink and whose empty axes may grow."""
 
     def shape(tensor):
         if tensor.shape.rank == 0:
             return tensor.shape
         return tf.TensorShape([None, *(size or None for size in tensor.shape[1:])])
 
-    return tf.nest.map_structure(shape, state)
+    shapes = tf.nest.map_structure(shape, state)
+    return tf.while_loop(condition, body, state, shape_invariants=shapes, **options)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import tensorflow as tf
 
-from keras_mt.decoding.beam_search import growing_shapes, no_hypotheses
+from keras_mt.decoding.beam_search import no_hypotheses, while_loop
 from keras_mt.errors import DIVERGED, LINE_TOO_LONG
 from keras_mt.inference.confidence import confidence_of, doubts
 from keras_mt.inference.predictors import Predictor
@@ -330,12 +330,10 @@ def _in_batches(function, lengths, columns, empty, max_rows, max_tokens):
         more = function(**_gathered(columns, order[start : start + size]))
         return start + size, tf.nest.map_structure(_stacked, outputs, more)
 
-    state = tf.constant(0), empty
-    _, outputs = tf.while_loop(
+    _, outputs = while_loop(
         lambda start, outputs: start < tf.size(order),
         run,
-        state,
-        shape_invariants=growing_shapes(state),
+        (tf.constant(0), empty),
         parallel_iterations=1,  # So that memory holds one batch.
     )
     return _gathered(outputs, tf.math.invert_permutation(order))

@@ -6,15 +6,9 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_mt.layers.dot_product import (
-    causal_mask,
-    count_rows,
-    scaled_dot_product_attention,
-    swap_axes,
-    swap_without_gradient,
-)
+from keras_mt.layers.dot_product import causal_mask, scaled_dot_product_attention, swap_axes
 from keras_mt.layers.dropout import Dropout
-from keras_mt.layers.layer import SequenceLayer, export_operation
+from keras_mt.layers.layer import SequenceLayer, count_rows, export_operation
 from keras_mt.layers.rotary import rotate_by_position
 from keras_mt.layers.types import Initializer, Shape, Tensor
 
@@ -126,31 +120,23 @@ class MultiHeadAttention(SequenceLayer):
                 "The width of each head must be even for rotary positions. "
                 f"Received: width={width}, num_heads={self.num_heads}, key_dim={self.key_dim}"
             )
-        self._key_heads = self.num_key_value_heads or self.num_heads
+        heads = self._key_heads = self.num_key_value_heads or self.num_heads
         key_shape = value_shape if key_shape is None else key_shape
         output_shape = (*query_shape[:-1], self.num_heads * self._value_width)
 
         # Half of Glorot's variance, as though the three were one kernel. With all of it the mean of
         # the values drowns the residual, and a deep post-norm encoder loses the order of the words.
-        units, key_units = self.num_heads * self._key_width, self._key_heads * self._key_width
-        value_units = self._key_heads * self._value_width
-        self.query_dense = self._projection("query", units, query_shape, 0.5)
-        self.key_dense = self._projection("key", key_units, key_shape, 0.5)
-        self.value_dense = self._projection("value", value_units, value_shape, 0.5)
-        self.output_dense = self._projection("output", width, output_shape, 1.0)
-        self.dropout_layer = None
-        if self.dropout:
-            self.dropout_layer = Dropout(self.dropout, dtype=self.dtype_policy)
+        self.query_dense = self._projection("query", self.num_heads * self._key_width, query_shape)
+        self.key_dense = self._projection("key", heads * self._key_width, key_shape)
+        self.value_dense = self._projection("value", heads * self._value_width, value_shape)
+        self.output_dense = self._projection("output", width, output_shape, variance=1.0)
+        self.dropout_layer = Dropout(self.dropout, dtype=self.dtype_policy)
 
-    def _projection(self, name, units, input_shape, variance):
+    def _projection(self, name, units, input_shape, variance=0.5):
         glorot = keras.initializers.VarianceScaling(variance, "fan_avg", "uniform")
-        return self._dense(
-            name,
-            units,
-            input_shape,
-            kernel_initializer=_copy(self.kernel_initializer) or glorot,
-            bias_initializer=_copy(self.bias_initializer),
-        )
+        options = {"kernel_initializer": _copy(self.kernel_initializer) or glorot}
+        options["bias_initializer"] = _copy(self.bias_initializer)
+        return self._dense(name, units, input_shape, **options)
 
     def call(
         self,
@@ -169,11 +155,9 @@ class MultiHeadAttention(SequenceLayer):
         self._check_inputs(query, value)
         queries = self._rotate(self._split_heads(self.query_dense(query), self.num_heads))
         keys, values = self.project(value, key)
-        masks = [  # Each broadcasts to [batch, num_heads, query_length, key_length].
-            ops.expand_dims(ops.cast(padding, "bool"), (1, 2))
-            for padding in (value_mask, key_mask)
-            if padding is not None
-        ]
+        # Each mask broadcasts to [batch, num_heads, query_length, key_length].
+        given = [mask for mask in (value_mask, key_mask) if mask is not None]
+        masks = [ops.expand_dims(ops.cast(mask, "bool"), (1, 2)) for mask in given]
         if attention_mask is not None:
             masks.append(_for_each_head(ops.cast(attention_mask, "bool")))
         if use_causal_mask:
@@ -205,27 +189,20 @@ class MultiHeadAttention(SequenceLayer):
 
         The mask broadcasts to `[batch, query_length, key_length]`, or to that of each head.
         """
-        return scaled_dot_product_attention(
-            queries,
-            keys,
-            values,
-            None if mask is None else _for_each_head(mask),
-            self.dropout_layer,
-            training,
-            bias,
-            self.scale_attention,
-        )
+        mask = None if mask is None else _for_each_head(mask)
+        options = self.dropout_layer, training, bias, self.scale_attention
+        return scaled_dot_product_attention(queries, keys, values, mask, *options)
 
-    def _split_heads(self, x, heads, sizes=None, swap=swap_axes):
+    def _split_heads(self, x, heads, sizes=None, with_gradient=True):
         """`[batch, length, units]`, or with axes joined, to `[batch, heads, length, dim]`."""
         sizes = ops.shape(x)[:-1] if sizes is None else sizes
-        return swap(ops.reshape(x, (*sizes, heads, x.shape[-1] // heads)))
+        return swap_axes(ops.reshape(x, (*sizes, heads, x.shape[-1] // heads)), with_gradient)
 
-    def _output(self, x, inputs, swap=swap_axes):
+    def _output(self, x, inputs, with_gradient=True):
         """The heads' outputs `[batch, heads, length, dim]`, projected to the inputs' shape."""
         sizes = (-1,) if len(inputs.shape) == 2 else ops.shape(inputs)[:-1]
         units = self.num_heads * self._value_width
-        return self.output_dense(ops.reshape(swap(x), (*sizes, units)))
+        return self.output_dense(ops.reshape(swap_axes(x, with_gradient), (*sizes, units)))
 
     def _rotate(self, x, positions=None):
         if self.rotary_base is None:
@@ -309,15 +286,9 @@ class CausalSelfAttention(MultiHeadAttention):
         training: bool | None = None,
         attention_bias: Tensor | None = None,
     ) -> Tensor | tuple[Tensor, Tensor]:
-        return super().call(
-            inputs,
-            inputs,
-            value_mask=mask,
-            return_attention_scores=return_attention_scores,
-            training=training,
-            use_causal_mask=True,
-            attention_bias=attention_bias,
-        )
+        options = {"return_attention_scores": return_attention_scores, "training": training}
+        options |= {"use_causal_mask": True, "attention_bias": attention_bias}
+        return super().call(inputs, inputs, value_mask=mask, **options)
 
     def empty_cache(self, batch_size: int | Tensor) -> tuple[Tensor, Tensor]:
         """The cache for the first `step`: keys and values as those of `project`, of length 0."""
@@ -357,14 +328,14 @@ class CausalSelfAttention(MultiHeadAttention):
         denses = self.query_dense, self.key_dense, self.value_dense
         heads, sizes = (self.num_heads, *[self._key_heads] * 2), _sizes(inputs, cache[0], new)
         queries, keys, values = (
-            self._split_heads(dense(inputs), number, sizes, swap_without_gradient)
+            self._split_heads(dense(inputs), number, sizes, with_gradient=False)
             for dense, number in zip(denses, heads, strict=True)
         )
         queries, keys = self._rotate(queries, positions), self._rotate(keys, positions)
         cache = _grown(cache, (keys, values))
         seen = cache if prefix is None else _joined(prefix, cache)
         outputs, _ = self.attend(queries, *seen, mask, bias)
-        return self._output(outputs, inputs, swap_without_gradient), cache
+        return self._output(outputs, inputs, with_gradient=False), cache
 
 
 @keras.saving.register_keras_serializable(package="keras_mt")
@@ -425,13 +396,8 @@ class CrossAttention(MultiHeadAttention):
         return_attention_scores: bool = False,
         training: bool | None = None,
     ) -> Tensor | tuple[Tensor, Tensor]:
-        return super().call(
-            target,
-            memory,
-            value_mask=memory_mask,
-            return_attention_scores=return_attention_scores,
-            training=training,
-        )
+        options = {"return_attention_scores": return_attention_scores, "training": training}
+        return super().call(target, memory, value_mask=memory_mask, **options)
 
     def step(
         self,
@@ -444,8 +410,8 @@ class CrossAttention(MultiHeadAttention):
 
         `keys_and_values` is what `project` returned for the memory, the same at each step.
         """
-        sizes, swap = _sizes(inputs, keys_and_values[0], new), swap_without_gradient
-        queries = self._split_heads(self.query_dense(inputs), self.num_heads, sizes, swap)
+        sizes, queries = _sizes(inputs, keys_and_values[0], new), self.query_dense(inputs)
+        queries = self._split_heads(queries, self.num_heads, sizes, with_gradient=False)
         mask = None if memory_mask is None else ops.expand_dims(memory_mask, 1)
         outputs, _ = self.attend(queries, *keys_and_values, mask)
-        return self._output(outputs, inputs, swap)
+        return self._output(outputs, inputs, with_gradient=False)

@@ -7,14 +7,12 @@ import keras
 from keras import ops
 
 from keras_mt.layers.attention import CausalSelfAttention, CrossAttention, MultiHeadAttention
-from keras_mt.layers.dot_product import count_rows
 from keras_mt.layers.dropout import Dropout
 from keras_mt.layers.feed_forward import FeedForward
-from keras_mt.layers.layer import SequenceLayer
+from keras_mt.layers.layer import SequenceLayer, count_rows
 from keras_mt.layers.normalization import norm_layer
 from keras_mt.layers.ssru import SSRU
 from keras_mt.layers.types import Activation, Shape, Tensor
-from keras_mt.layers.validation import check_sequences
 
 # The attribute of each sublayer; that of its normalization ends in `_norm`.
 _SUBLAYERS = {"s": "self_attention", "r": "recurrent", "c": "cross_attention", "f": "feed_forward"}
@@ -182,7 +180,7 @@ class EncoderBlock(_Block):
     _order = "sf"
 
     def build(self, input_shape: Shape) -> None:
-        check_sequences(self.name, input_shape)
+        self._check_inputs(input_shape)
         self._build_sublayer("self_attention", input_shape, input_shape)
         self._build_sublayer("feed_forward", input_shape)
 
@@ -261,7 +259,7 @@ class DecoderBlock(_Block):
     _inputs = ("target", "memory")
 
     def build(self, target_shape: Shape, memory_shape: Shape | None = None) -> None:
-        check_sequences(self.name, target_shape, memory_shape)
+        super()._check_inputs(target_shape, memory_shape)
         self._build_sublayer("self_attention", target_shape)
         self._build_sublayer("recurrent", target_shape)
         if memory_shape is not None and "c" in self.sublayers:
@@ -344,15 +342,16 @@ class DecoderBlock(_Block):
         """
         new, width = ops.shape(target)[1:]
         own, memory, prefix = map(cache.get, ("self_attention", "cross_attention", "prefix"))
+
+        def attend_to_memory(x):
+            return self.cross_attention.step(x, memory, memory_mask, new), memory
+
         sublayers = {
             "self_attention": lambda x: self.self_attention.step(
                 x, own, mask, positions, prefix, attention_bias, new
             ),
             "recurrent": lambda x: self.recurrent.step(x, cache["recurrent"]),
-            "cross_attention": lambda x: (
-                self.cross_attention.step(x, memory, memory_mask, new),
-                memory,
-            ),
+            "cross_attention": attend_to_memory,
         }
         # [batch * new, width]: products of matrices are fused with their bias and ReLU.
         outputs, grown = self._run(ops.reshape(target, (-1, width)), sublayers)

@@ -5,7 +5,7 @@ import math
 import keras
 from keras import ops
 
-from keras_mt.layers.layer import export_operation
+from keras_mt.layers.layer import count_rows, export_operation
 from keras_mt.layers.types import Tensor
 
 
@@ -75,27 +75,14 @@ def _product(x, y):
     return ops.reshape(ops.matmul(stacked, y), (rows, heads, length, ops.shape(y)[-1]))
 
 
-def count_rows(x: Tensor, length: int | Tensor) -> int | Tensor:
-    """The number of rows of `x` for a reshape: -1 where each has a known `length`.
-
-    LiteRT then knows all sizes before it runs. In an empty tensor -1 would be ambiguous.
-    """
-    return -1 if isinstance(length, int) and length > 0 else ops.shape(x)[0]
-
-
-def swap_axes(x: Tensor) -> Tensor:
-    """Swaps the two middle axes, of length and of heads."""
-    return ops.transpose(x, (0, 2, 1, 3))
-
-
-def swap_without_gradient(x: Tensor) -> Tensor:
-    """Swaps the two middle axes, for decoding.
+def swap_axes(x: Tensor, with_gradient: bool = True) -> Tensor:
+    """Swaps the two middle axes, of length and of heads; for decoding, in less time on TensorFlow.
 
     TensorFlow hands transposes of floats to oneDNN, which spends 50 microseconds on each before it
-    starts; those of integers it does itself, in 5.
+    starts; those of integers, which have no gradient, it does itself, in 5.
     """
-    if keras.backend.backend() != "tensorflow":
-        return swap_axes(x)
+    if with_gradient or keras.backend.backend() != "tensorflow":
+        return ops.transpose(x, (0, 2, 1, 3))
     if (swapped := export_operation("swap", x)) is not None:
         return swapped
     dtype = keras.backend.standardize_dtype(x.dtype)

@@ -20,12 +20,11 @@ class Dropout(keras.layers.Dropout):
         if not (training and by_bytes):
             return super().call(inputs, training=training)
         dropped = min(max(round(256 * self.rate), 1), 255)
-        shape = ops.shape(inputs)
         size = ops.size(inputs)
         words = keras.random.randint(
             [(size + 3) // 4, 1], -(2**31), 2**31 - 1, dtype="int32", seed=self.seed_generator
         )
-        draws = ops.reshape(ops.reshape(ops.view(words, "uint8"), (-1,))[:size], shape)
+        draws = ops.reshape(ops.reshape(ops.view(words, "uint8"), (-1,))[:size], ops.shape(inputs))
         # A product with what needs no gradient is cheaper, forward and backward, than `where`.
         scale = 256 / (256 - dropped)
         return inputs * (ops.cast(draws >= dropped, inputs.dtype) * scale)

@@ -1,20 +1,18 @@
-"""The bases of our layers, and the operations of exports."""
+"""The bases of our layers, and what exports ask of them."""
 
 import inspect
 from typing import Any
 
 import keras
+from keras import ops
 from keras.src.backend.common.stateless_scope import get_stateless_scope
 
-from keras_mt.layers.types import Shape
+from keras_mt.layers.types import Shape, Tensor
 from keras_mt.layers.validation import check_arguments, check_sequences
 
 # The module that reads and writes an argument of such a name.
-_SERIALIZERS = {
-    "activation": keras.activations,
-    "kernel_initializer": keras.initializers,
-    "bias_initializer": keras.initializers,
-}
+_SERIALIZERS = dict.fromkeys(("kernel_initializer", "bias_initializer"), keras.initializers)
+_SERIALIZERS["activation"] = keras.activations
 
 
 def arguments_of(names: dict[str, Any]) -> dict[str, Any]:
@@ -22,13 +20,8 @@ def arguments_of(names: dict[str, Any]) -> dict[str, Any]:
 
     `dtype`, `**kwargs`, private arguments and layers are left out.
     """
-    arguments = {
-        name: value
-        for name, value in names.items()
-        if name not in ("self", "dtype", "kwargs")
-        and not name.startswith("_")
-        and not isinstance(value, keras.layers.Layer)
-    }
+    names = {n: x for n, x in names.items() if n not in ("self", "dtype", "kwargs") and n[0] != "_"}
+    arguments = {n: x for n, x in names.items() if not isinstance(x, keras.layers.Layer)}
     check_arguments(arguments)
     return arguments
 
@@ -96,3 +89,11 @@ def export_operation(name: str, *arguments: Any) -> Any:
     """
     operation = getattr(getattr(get_stateless_scope(), "operations", None), name, None)
     return operation and operation(*arguments)
+
+
+def count_rows(x: Tensor, length: int | Tensor) -> int | Tensor:
+    """The number of rows of `x` for a reshape: -1 where each has a known `length`.
+
+    LiteRT then knows all sizes before it runs. In an empty tensor -1 would be ambiguous.
+    """
+    return -1 if isinstance(length, int) and length > 0 else ops.shape(x)[0]

@@ -89,8 +89,7 @@ class MixtureOfExperts(BaseLayer):
         self._record(locals())
         if top_k > num_experts:
             raise ValueError(
-                "top_k must be at most num_experts. "
-                f"Received: top_k={top_k}, num_experts={num_experts}"
+                f"top_k must be at most num_experts. Received: {top_k=}, {num_experts=}"
             )
         if not (capacity_factor >= 0.001 and balance_weight >= 0):
             raise ValueError(

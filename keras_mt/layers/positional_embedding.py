@@ -221,7 +221,9 @@ class PositionalEmbedding(BaseLayer):
     ) -> Tensor:
         self._in_reverse = reverse
         if reverse:
-            return self._biased(ops.cast(self._logits(inputs), "float32"))
+            logits = export_operation("project", inputs, self.embedding)
+            logits = self.embedding(inputs, reverse=True) if logits is None else logits
+            return self._biased(ops.cast(logits, "float32"))
         self._check_tokens(inputs, positions)
         hidden = export_operation("look_up", self.embedding, inputs)
         hidden = self.embedding(inputs) if hidden is None else hidden
@@ -235,10 +237,6 @@ class PositionalEmbedding(BaseLayer):
         if self.norm is not None:
             hidden = self.norm(hidden)
         return self.dropout_layer(hidden, training=training)
-
-    def _logits(self, states):
-        logits = export_operation("project", states, self.embedding)
-        return self.embedding(states, reverse=True) if logits is None else logits
 
     def projection(self, tokens: Tensor | None = None) -> Callable[[Tensor], Tensor]:
         """The function from states `[n, d_model]` to float32 logits `[n, count]` of some tokens.

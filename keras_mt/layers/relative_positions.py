@@ -61,8 +61,7 @@ class RelativePositions(BaseLayer):
         if not 0 < near < max_distance:
             raise ValueError(
                 "max_distance must be greater than the number of distances that have a bias each, "
-                "and that at least 1. Received: "
-                f"num_buckets={num_buckets}, max_distance={max_distance}"
+                f"and that at least 1. Received: {num_buckets=}, {max_distance=}"
             )
         self._buckets = _buckets(num_buckets, max_distance, bidirectional)
 

@@ -8,7 +8,6 @@ from keras import ops
 from keras_mt.layers.dropout import Dropout
 from keras_mt.layers.layer import SequenceLayer
 from keras_mt.layers.types import Shape, Tensor
-from keras_mt.layers.validation import check_sequences
 
 _MOST_DOUBLINGS = 24  # Of positions: XLA asks for a bound.
 
@@ -56,7 +55,7 @@ class SSRU(SequenceLayer):
         self.dropout_layer = Dropout(dropout, dtype=self.dtype_policy)
 
     def build(self, input_shape: Shape) -> None:
-        check_sequences(self.name, input_shape)
+        self._check_inputs(input_shape)
         width = input_shape[-1]
         self.input_dense = self._dense("input", width, input_shape, use_bias=False)
         self.forget_dense = self._dense("forget", width, input_shape, activation="sigmoid")
@@ -69,8 +68,7 @@ class SSRU(SequenceLayer):
         if mask is not None:
             mask = ops.expand_dims(mask, -1)
             forget, added = ops.where(mask, forget, 1), ops.where(mask, added, 0)
-        states = _recurrence(forget, added)
-        return self.dropout_layer(ops.relu(states), training=training)
+        return self.dropout_layer(ops.relu(_recurrence(forget, added)), training=training)
 
     def _gate(self, inputs):
         """The share of the state before that stays, and what is added to it."""

@@ -23,16 +23,8 @@ ARCHITECTURES = {
     "decoder_only": DecoderOnly,
 }
 
-__all__ = [
-    "ARCHITECTURES",
-    "PRESETS",
-    "DecoderOnly",
-    "EncoderOnly",
-    "MixtureOfExpertsTransformer",
-    "Recurrent",
-    "Seq2Seq",
-    "Transformer",
-]
+__all__ = ["ARCHITECTURES", "PRESETS", "DecoderOnly", "EncoderOnly", "MixtureOfExpertsTransformer"]
+__all__ += ["Recurrent", "Seq2Seq", "Transformer"]
 
 
 def find_architecture(name: str | type) -> type:
@@ -44,8 +36,8 @@ def find_architecture(name: str | type) -> type:
         return name
     if name in ARCHITECTURES:
         return ARCHITECTURES[name]
-    module, colon, class_name = str(name).partition(":")
-    if not (module and colon and class_name):
+    module, _, class_name = str(name).partition(":")
+    if not (module and class_name):
         raise InputError(
             f"Unknown architecture {name!r}; there are {', '.join(ARCHITECTURES)}, and "
             "MODULE:CLASS for one of your own."
@@ -69,9 +61,7 @@ def find_architecture(name: str | type) -> type:
 
 def architecture_name(architecture: str | type) -> str:
     """The name by which `find_architecture` finds an architecture."""
-    for name, known in ARCHITECTURES.items():
-        if architecture is known:
-            return name
-    if isinstance(architecture, type):
-        return f"{architecture.__module__}:{architecture.__qualname__}"
-    return architecture
+    if not isinstance(architecture, type):
+        return architecture
+    names = {known: name for name, known in ARCHITECTURES.items()}
+    return names.get(architecture, f"{architecture.__module__}:{architecture.__qualname__}")

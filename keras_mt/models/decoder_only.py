@@ -17,13 +17,9 @@ from keras_mt.models.mixins import RecordedModel, block_options, embedding_optio
 from keras_mt.models.seq2seq import Cache, Seq2Seq
 from keras_mt.models.stack import Stack
 
-_LLAMA = {
-    "activation": "silu",
-    "norm": "rms",
-    "positions": "rotary",
-    "gated": True,
-    "use_bias": False,
-}
+_SWIGLU = {"activation": "silu", "gated": True}
+_LLAMA = {**_SWIGLU, "norm": "rms", "positions": "rotary", "use_bias": False}
+_LLAMA3 = {**_LLAMA, "rotary_base": 500000.0, "tie_output": False, "max_length": 8192}
 
 
 @keras.saving.register_keras_serializable(package="keras_mt")
@@ -69,15 +65,7 @@ class DecoderOnly(RecordedModel, Seq2Seq, keras.Model):
     presets: ClassVar[dict[str, dict[str, dict[str, Any]]]] = {
         "tiny": preset(6, 128, 4, 256, dropout=0.2, num_key_value_heads=2, **_LLAMA),
         "gpt2": preset(12, 768, 12, 3072, dropout=0.1),
-        "llama3": preset(
-            *(32, 4096, 32, 14336),
-            dropout=0.0,
-            num_key_value_heads=8,
-            rotary_base=500000.0,
-            tie_output=False,
-            max_length=8192,
-            **_LLAMA,
-        ),
+        "llama3": preset(32, 4096, 32, 14336, dropout=0.0, num_key_value_heads=8, **_LLAMA3),
     }
 
     def __init__(

@@ -1,7 +1,7 @@
 """The encoder alone, a masked language model: BERT."""
 
 import functools
-from typing import Any
+from typing import Any, ClassVar
 
 import keras
 
@@ -9,20 +9,7 @@ from keras_mt.layers import EncoderBlock, PositionalEmbedding
 from keras_mt.layers.dropout import Dropout
 from keras_mt.layers.normalization import LayerNormalization
 from keras_mt.layers.types import Activation, DType
-from keras_mt.models.mixins import (
-    RecordedModel,
-    block_options,
-    embedding_options,
-    functional_arguments,
-    preset,
-)
-
-# As in Transformer. base is BERT base of Devlin et al. 2019; tiny is for tens of thousands of
-# lines.
-PRESETS = {
-    "tiny": preset(4, 128, 4, 512, dropout=0.1),
-    "base": preset(12, 768, 12, 3072, dropout=0.1),
-}
+from keras_mt.models.mixins import RecordedModel, block_options, embedding_options, preset
 
 
 @keras.saving.register_keras_serializable(package="keras_mt")
@@ -60,7 +47,11 @@ class EncoderOnly(RecordedModel, keras.Model):
     ((1, 5, 100), (1, 5, 32))
     """
 
-    presets = PRESETS
+    # base is BERT base of Devlin et al. 2019; tiny is for tens of thousands of lines.
+    presets: ClassVar[dict[str, dict[str, dict[str, Any]]]] = {
+        "tiny": preset(4, 128, 4, 512, dropout=0.1),
+        "base": preset(12, 768, 12, 3072, dropout=0.1),
+    }
 
     def __init__(
         self,
@@ -76,8 +67,7 @@ class EncoderOnly(RecordedModel, keras.Model):
         dtype: DType = None,
         **kwargs: Any,
     ):
-        arguments = functional_arguments(locals())
-        policy = keras.dtype_policies.get(dtype or keras.config.dtype_policy())
+        arguments, policy = self._functional_arguments(locals())
         options = embedding_options(arguments, policy)
         embedding = PositionalEmbedding(
             **options, encoding="learned", scale=False, name="embedding"

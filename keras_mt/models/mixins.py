@@ -54,6 +54,16 @@ class ModelMixin:
 class RecordedModel(ModelMixin):
     """A mixin for our own architectures, which keeps their constructors' arguments."""
 
+    def _functional_arguments(self, scope):
+        """`arguments_of` a functional model's constructor, and the dtype policy for its layers.
+
+        It refuses others, which a functional model would ignore.
+        """
+        if unknown := scope["kwargs"].keys() - {"name", "trainable", "activity_regularizer"}:
+            raise TypeError(f"{type(self).__name__} has no argument {min(unknown)!r}.")
+        policy = keras.dtype_policies.get(scope["dtype"] or keras.config.dtype_policy())
+        return arguments_of(scope), policy
+
     def _record(self, arguments: dict[str, Any], policy: keras.DTypePolicy | None = None) -> None:
         """Keeps the arguments, of `arguments_of`, and sets the attributes that others ask for.
 
@@ -71,26 +81,14 @@ class RecordedModel(ModelMixin):
         return {**super().get_config(), **self._config, "frozen": frozen}
 
 
-def functional_arguments(scope: dict[str, Any]) -> dict[str, Any]:
-    """`arguments_of` a constructor; refuses others, which a functional model would ignore."""
-    if unknown := scope["kwargs"].keys() - {"name", "trainable", "activity_regularizer"}:
-        raise TypeError(f"{type(scope['self']).__name__} has no argument {min(unknown)!r}.")
-    return arguments_of(scope)
+def preset(*sizes: int, batch_tokens: int = 4096, **others: Any) -> dict[str, dict[str, Any]]:
+    """An entry of `presets` for a Transformer; `others` are more arguments of the model.
 
-
-def preset(
-    num_layers: int,
-    d_model: int,
-    num_heads: int,
-    d_ff: int,
-    *,
-    batch_tokens: int = 4096,
-    **others: Any,
-) -> dict[str, dict[str, Any]]:
-    """An entry of `presets` for a Transformer; `others` are more arguments of the model."""
-    sizes = {"num_layers": num_layers, "d_model": d_model, "num_heads": num_heads, "d_ff": d_ff}
+    The sizes are `num_layers`, `d_model`, `num_heads` and `d_ff`.
+    """
+    sizes = zip(("num_layers", "d_model", "num_heads", "d_ff"), sizes, strict=True)
     training = {"label_smoothing": 0.1, "warmup_steps": 4000, "batch_tokens": batch_tokens}
-    return {"model": {**sizes, **others}, "training": training}
+    return {"model": {**dict(sizes), **others}, "training": training}
 
 
 def block_options(arguments: dict[str, Any], policy: keras.DTypePolicy) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 import functools
 import itertools
 import math
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import keras
 from keras import ops
@@ -19,25 +19,8 @@ from keras_mt.models.seq2seq import Cache, Seq2Seq
 CELLS = {"gru": keras.layers.GRU, "lstm": keras.layers.LSTM}
 ATTENTIONS = ("additive", "dot", "bilinear", "none")
 
-# tiny is for corpora of tens of thousands of pairs; luong has the sizes of Luong et al. 2015, who
-# clip gradients at 5 too.
+_LUONG = {"cell": "lstm", "attention": "bilinear"}
 _TRAINING = {"label_smoothing": 0.1, "warmup_steps": 400, "batch_tokens": 4096, "clip_norm": 5.0}
-PRESETS = {
-    "tiny": {
-        "model": {"num_layers": 2, "d_model": 192, "dropout": 0.3},
-        "training": {**_TRAINING, "learning_rate": 0.003},
-    },
-    "luong": {
-        "model": {
-            "num_layers": 4,
-            "d_model": 1000,
-            "dropout": 0.2,
-            "cell": "lstm",
-            "attention": "bilinear",
-        },
-        "training": {**_TRAINING, "learning_rate": 0.001},
-    },
-}
 
 
 @keras.saving.register_keras_serializable(package="keras_mt")
@@ -96,7 +79,18 @@ class Recurrent(RecordedModel, Seq2Seq, keras.Model):
     (1, 4, 4)
     """
 
-    presets = PRESETS
+    # tiny is for corpora of tens of thousands of pairs; luong has the sizes of Luong et al. 2015,
+    # who clip gradients at 5 too.
+    presets: ClassVar[dict[str, dict[str, dict[str, Any]]]] = {
+        "tiny": {
+            "model": {"num_layers": 2, "d_model": 192, "dropout": 0.3},
+            "training": {**_TRAINING, "learning_rate": 0.003},
+        },
+        "luong": {
+            "model": {"num_layers": 4, "d_model": 1000, "dropout": 0.2, **_LUONG},
+            "training": {**_TRAINING, "learning_rate": 0.001},
+        },
+    }
 
     def __init__(
         self,
@@ -124,7 +118,11 @@ class Recurrent(RecordedModel, Seq2Seq, keras.Model):
         super().__init__(dtype=dtype, **kwargs)
         self._record(arguments)
         policy, additive = self.dtype_policy, attention == "additive"
-        recurrent = functools.partial(_recurrent, CELLS[cell], policy)
+        # Keras's own recurrent initializer has no bfloat16.
+        options = {"recurrent_initializer": "glorot_uniform", "dtype": policy}
+        recurrent = functools.partial(
+            CELLS[cell], return_sequences=True, return_state=True, **options
+        )
         dense = functools.partial(keras.layers.Dense, d_model, dtype=policy)
         embedding = functools.partial(token_embedding, vocab_size, d_model, policy=policy)
         name = "embedding" if share_embeddings else "target_embedding"
@@ -134,17 +132,15 @@ class Recurrent(RecordedModel, Seq2Seq, keras.Model):
             self.source_embedding = embedding(tie_weights=True, name="source_embedding")
         self.encoder_layers = [
             keras.layers.Bidirectional(
-                recurrent(d_model // 2, "layer"), dtype=policy, name=f"encoder_{i}"
+                recurrent(d_model // 2, name="layer"), dtype=policy, name=f"encoder_{i}"
             )
             for i in range(num_layers)
         ]
-        self.decoder_layers = [recurrent(d_model, f"decoder_{i}") for i in range(num_layers)]
-        self.query_projection = self.key_projection = None
+        self.decoder_layers = [recurrent(d_model, name=f"decoder_{i}") for i in range(num_layers)]
+        self.query_projection = dense(use_bias=False, name="query") if additive else None
+        has_keys = attention in ("additive", "bilinear")
+        self.key_projection = dense(use_bias=False, name="key") if has_keys else None
         self.attention_layer = self.combination = None
-        if additive:
-            self.query_projection = dense(use_bias=False, name="query")
-        if attention in ("additive", "bilinear"):
-            self.key_projection = dense(use_bias=False, name="key")
         if attention != "none":
             layer = keras.layers.AdditiveAttention if additive else keras.layers.Attention
             self.attention_layer = layer(dtype=policy, name="attention")
@@ -184,10 +180,9 @@ class Recurrent(RecordedModel, Seq2Seq, keras.Model):
         hidden, states = self._embedded(self.source_embedding, source), []
         for layer in self.encoder_layers:
             hidden, *last = layer(self.dropout_layer(hidden), mask=mask)
-            directions = last[: len(last) // 2], last[len(last) // 2 :]
-            states.append(
-                [ops.concatenate(both, axis=-1) for both in zip(*directions, strict=True)]
-            )
+            half = len(last) // 2
+            directions = zip(last[:half], last[half:], strict=True)
+            states.append([ops.concatenate(both, axis=-1) for both in directions])
         if self.attention_layer is None:
             return {}, states
         keys = hidden if self.key_projection is None else self.key_projection(hidden)
@@ -263,14 +258,3 @@ class Recurrent(RecordedModel, Seq2Seq, keras.Model):
 
     def _output_embedding(self):
         return self.target_embedding
-
-
-def _recurrent(layer_class, policy, units, name):
-    return layer_class(
-        units,
-        return_sequences=True,
-        return_state=True,
-        recurrent_initializer="glorot_uniform",  # Keras's own has no bfloat16.
-        dtype=policy,
-        name=name,
-    )

@@ -169,10 +169,8 @@ class Seq2Seq(Fitting, ModelMixin):
         copy = clone(self, dtype=dtype, tie_output=False)
         weights = iter(ensure_built(self).weights)
         kernel, transposed = copy._output_embedding().reverse_embeddings, embedding.embeddings
-        _assign(
-            copy,
-            [ops.transpose(transposed) if w is kernel else next(weights) for w in copy.weights],
-        )
+        own = [ops.transpose(transposed) if w is kernel else next(weights) for w in copy.weights]
+        _assign(copy, own)
         return copy
 
     def _output_embedding(self) -> keras.layers.ReversibleEmbedding | None:

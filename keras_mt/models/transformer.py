@@ -6,25 +6,13 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_mt.layers import (
-    DecoderBlock,
-    EncoderBlock,
-    PositionalEmbedding,
-    RelativePositions,
-    target_mask,
-)
+from keras_mt import layers
 from keras_mt.layers.normalization import norm_layer
 from keras_mt.layers.positional_embedding import ENCODINGS
 from keras_mt.layers.types import Activation, DType, Tensor
 from keras_mt.layers.validation import check_one_of
 from keras_mt.losses import alignment_loss
-from keras_mt.models.mixins import (
-    RecordedModel,
-    block_options,
-    embedding_options,
-    functional_arguments,
-    preset,
-)
+from keras_mt.models.mixins import RecordedModel, block_options, embedding_options, preset
 from keras_mt.models.seq2seq import Cache, Seq2Seq
 from keras_mt.models.stack import Stack
 
@@ -38,7 +26,7 @@ PRESETS = {
     "big": preset(6, 1024, 16, 4096, dropout=0.3, batch_tokens=25000),
 }
 _GUIDANCE = 0.05  # The weight of the loss of guided alignment, as of Garg et al. 2019.
-_SIDES = {"encoder": (EncoderBlock, "sf", ""), "decoder": (DecoderBlock, "scf", "r")}
+_SIDES = {"encoder": (layers.EncoderBlock, "sf", ""), "decoder": (layers.DecoderBlock, "scf", "r")}
 
 
 @keras.saving.register_keras_serializable(package="keras_mt")
@@ -153,8 +141,7 @@ class Transformer(RecordedModel, Seq2Seq, keras.Model):
         _feed_forward: Callable[..., keras.layers.Layer | None] | None = None,
         **kwargs: Any,
     ):
-        arguments = functional_arguments(locals())
-        policy = keras.dtype_policies.get(dtype or keras.config.dtype_policy())
+        arguments, policy = self._functional_arguments(locals())
         embeddings = _embeddings(arguments, policy)
         stacks = [_stack(side, arguments, policy, _feed_forward) for side in _SIDES]
         inputs = {n: keras.Input((None,), dtype="int32", name=n) for n in ("source", "target")}
@@ -174,8 +161,8 @@ class Transformer(RecordedModel, Seq2Seq, keras.Model):
     @property
     def guided_head(self) -> tuple[int, int]:
         """The head that guided alignment teaches: the first of the penultimate cross-attention."""
-        layers = sum("c" in block.sublayers for block in self.decoder_stack.blocks)
-        return max(layers - 2, 0), 0
+        count = sum("c" in block.sublayers for block in self.decoder_stack.blocks)
+        return max(count - 2, 0), 0
 
     def call(
         self, inputs: dict[str, Tensor], training: bool | None = None, mask: Any = None
@@ -192,7 +179,7 @@ class Transformer(RecordedModel, Seq2Seq, keras.Model):
         if not training or self.alignment_head is None:
             return super().call({"source": source, "target": target}, training=training)
         hidden, scores = self._decode(target, self.encode(source), return_attention_scores=True)
-        real = target_mask(target, self.padding_id)
+        real = layers.target_mask(target, self.padding_id)
         loss = alignment_loss(inputs["alignment"], self._alignment(scores), real)
         keras.layers.Layer.add_loss(self, _GUIDANCE * loss)  # A functional model's own refuses.
         return self.target_embedding(hidden, reverse=True)
@@ -205,7 +192,7 @@ class Transformer(RecordedModel, Seq2Seq, keras.Model):
         return self.encoder_stack(self.source_embedding(source))
 
     def _decode(self, target, memory, **options):
-        mask = target_mask(target, self.padding_id)
+        mask = layers.target_mask(target, self.padding_id)
         return self.decoder_stack(self.target_embedding(target, mask=mask), memory, **options)
 
     def start_decoding(self, source: Tensor, beams: int | Tensor = 1) -> Cache:
@@ -288,7 +275,7 @@ class Transformer(RecordedModel, Seq2Seq, keras.Model):
 
 def _logits(inputs, source_embedding, target_embedding, encoder, decoder):
     memory = encoder(source_embedding(inputs["source"]))
-    mask = target_mask(inputs["target"], target_embedding.padding_id)
+    mask = layers.target_mask(inputs["target"], target_embedding.padding_id)
     hidden = decoder(target_embedding(inputs["target"], mask=mask), memory)
     return target_embedding(hidden, reverse=True)
 
@@ -312,7 +299,7 @@ def _embeddings(arguments, policy):
         "normalize": normalize,
         "zero_id": arguments["zero_id"],
     }
-    target = PositionalEmbedding(
+    target = layers.PositionalEmbedding(
         **options | {"vocab_size": vocab_size if target_size is None else target_size},
         tie_weights=arguments["tie_output"],
         use_bias=arguments["logits_bias"],
@@ -322,7 +309,7 @@ def _embeddings(arguments, policy):
         return target, target
     # Each side has its own normalization.
     weights = {"_embedding": target.embedding} if share else {}
-    return PositionalEmbedding(**options, **weights, name="source_embedding"), target
+    return layers.PositionalEmbedding(**options, **weights, name="source_embedding"), target
 
 
 def _stack(side, arguments, policy, feed_forward):
@@ -347,7 +334,7 @@ def _stack(side, arguments, policy, feed_forward):
         norm = norm_layer(arguments["norm"], policy, f"{side}_norm", arguments["norm_epsilon"])
     if arguments["positions"] == "relative" and any("s" in order for order in orders):
         both = side == "encoder"
-        relative = RelativePositions(heads, both, dtype=policy, name=f"{side}_positions")
+        relative = layers.RelativePositions(heads, both, dtype=policy, name=f"{side}_positions")
     return Stack(blocks, norm, relative)
 
 

@@ -10,11 +10,6 @@ __all__ = ["Alignment", "Element", "Fragment", "Glossary", "Placed", "Source", "
 __all__ += ["BaseTokenizer", "Tokenizer"]
 
 # These import TensorFlow.
-__getattr__ = lazy(
-    __name__,
-    {
-        "BaseTokenizer": "base_tokenizer",
-        "PretrainedTokenizer": "pretrained",
-        "Tokenizer": "tokenizer",
-    },
-)
+_HOMES = {"BaseTokenizer": "base_tokenizer", "Tokenizer": "tokenizer"}
+_HOMES |= {"PretrainedTokenizer": "pretrained"}
+__getattr__ = lazy(__name__, _HOMES)

@@ -59,20 +59,12 @@ class BaseTokenizer(Vocabulary, abc.ABC):
     @abc.abstractmethod
     def vocab_size(self) -> int: ...
 
-    @property
-    def source_vocab_size(self) -> int:
-        return self.vocab_size
-
     @abc.abstractmethod
     def pieces(self, strings: tf.Tensor) -> tf.RaggedTensor:
         """The piece ids of texts `[batch]`, ragged int32 `[batch, (tokens)]`.
 
         They have no special ids, are counted against limits, and are cut.
         """
-
-    def target_pieces(self, strings: tf.Tensor) -> tf.RaggedTensor:
-        """The `pieces` of targets; override it if the two sides have different vocabularies."""
-        return self.pieces(strings)
 
     def language_tags(self, strings: tf.Tensor) -> tf.RaggedTensor | None:
         """The ids of the tags, such as `>>fra<<`, that sources `[batch]` begin with.
@@ -148,10 +140,6 @@ class BaseTokenizer(Vocabulary, abc.ABC):
     @abc.abstractmethod
     def id_to_string(self, ids: tf.Tensor) -> tf.Tensor:
         """The pieces as strings, in the shape of the ids; `▁` stands for a space."""
-
-    def source_id_to_string(self, ids: tf.Tensor) -> tf.Tensor:
-        """The `id_to_string` of sources; override it for separate vocabularies."""
-        return self.id_to_string(ids)
 
     def sample(
         self,

@@ -8,10 +8,8 @@ from keras_mt.text.fragment import Element, Fragment, children_of
 from keras_mt.text.words import Words, best_gap, line_numbers
 
 
-def place_elements(
-    elements: Sequence[Element], source: Words, target: Words, shares: np.ndarray
-) -> Fragment:
-    """A translation with the elements of its source, around the words that theirs became.
+class Placing:
+    """Puts the elements of a source into its translation, around the words that theirs became.
 
     These are the run of words with the greatest sum of shares over one half that holds the one most
     of whose share is the element's. Elements keep their nesting, and never cross; lines keep
@@ -19,20 +17,19 @@ def place_elements(
     it, as far as it can be. `shares` are those of `word_alignment`; `target` holds the text of all
     kept elements.
     """
-    return _Placing(elements, source, target, shares).placed()
 
-
-class _Placing:
-    def __init__(self, elements, source, target, shares) -> None:
+    def __init__(
+        self, elements: Sequence[Element], source: Words, target: Words, shares: np.ndarray
+    ):
         self._elements, self._children = elements, children_of(elements)
         self._source, self._target, self._shares = source, target, shares
         self._lines, self._target_lines = line_numbers(source, target)
         self._text, self._places = "", {}  # What is written so far, and the elements in it.
 
-    def placed(self):
+    def result(self) -> Fragment:
+        """The translation with the elements."""
         self._write(-1, 0, len(self._target), 0, len(self._target.text))
-        places = [self._places[i] for i in range(len(self._elements))]
-        moved = [Element(*p, *e[2:]) for p, e in zip(places, self._elements, strict=True)]
+        moved = [Element(*self._places[i], *e[2:]) for i, e in enumerate(self._elements)]
         return Fragment(self._text, moved)
 
     def _write(self, parent, low, high, begin, end):

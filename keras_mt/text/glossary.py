@@ -6,7 +6,7 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import NamedTuple, Self
 
 import numpy as np
 
@@ -27,8 +27,6 @@ PARTICLE = (
     rf"(?<=[^가-힣]|[{_OPEN}{_RIEUL}])로|의|에|도|만|에서|에게|에는|에도|까지|부터|처럼|보다|마다|"
     "들|들은|들이|들을|들의|라는|"
 )
-
-EXPECTED = "a keras_mt.Glossary, such as Glossary({'bank': 'Institut'})"
 
 
 class Term(NamedTuple):
@@ -165,12 +163,6 @@ def read_terms(path: str | os.PathLike) -> tuple[dict[str, Term], list[str]]:
     rows = ((f"{path}:{i}", line.removesuffix(b"\r")) for i, line in enumerate(lines, start=1))
     rows = (row for row in rows if row[1].strip() and not row[1].lstrip().startswith(b"#"))
     return _checked(rows, _columns_of_line)
-
-
-def check_glossary(glossary: Any) -> None:
-    """Refuses what is neither a `Glossary` nor None."""
-    if not isinstance(glossary, (Glossary, type(None))):
-        raise InputError(f"glossary must be {EXPECTED}. Received: {type(glossary).__name__}")
 
 
 def _tokens(text, case_sensitive=True):

@@ -1,7 +1,6 @@
 """The text's way without TensorFlow: lines, sentences, pieces and text, as inside the graph."""
 
 import functools
-import itertools
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -73,9 +72,6 @@ class PlainTokenizer(Vocabulary):
             return _Pretrained.load(path)
         return _Trained.load(path.with_suffix(".model"))
 
-    def target_pieces(self, text: str) -> list[int]:
-        return self.pieces(text)
-
     def tag(self, text: str) -> list[int]:
         """The id of the tag that a source begins with; none if it begins with none."""
         return []
@@ -98,9 +94,6 @@ class PlainTokenizer(Vocabulary):
 
     def special_counts(self) -> tuple[int, int]:
         return len(self.source_ids([])), len(self.target_ids([]))
-
-    def source_id_to_string(self, id: int) -> bytes:
-        return self.id_to_string(id)
 
     def _language_id(self, code):
         """The id of a language: 0 for an unknown one, and for None, to count ids, of the first."""
@@ -128,12 +121,14 @@ class _Side:
     def __init__(self, model, pieces, is_text, unknown_id) -> None:
         self.pieces, self._is_text, self._unknown_id = pieces, is_text, unknown_id
         self._processor = sentencepiece_processor(model, "The model")
-        known = itertools.compress(pieces, is_text)
-        self._ids = dict(zip(known, itertools.compress(itertools.count(), is_text), strict=True))
+        self._ids = {piece: id for id, piece in enumerate(pieces) if is_text[id]}
 
     def ids(self, text):
         pieces = self._processor.encode(text, out_type=str)
         return [self._ids.get(piece, self._unknown_id) for piece in pieces]
+
+    def strings(self, id):
+        return self.pieces[id].encode()
 
     def text(self, ids):
         pieces = [self.pieces[i] for i in ids if self._is_text[i]]
@@ -147,9 +142,6 @@ class _Pretrained(TableVocabulary, PlainTokenizer):
         tag, text = self._without_tag(text)
         return tag + self._sides[0].ids(text)
 
-    def target_pieces(self, text):
-        return self._sides[-1].ids(text)
-
     def tag(self, text):
         return self._without_tag(text)[0]
 
@@ -157,15 +149,6 @@ class _Pretrained(TableVocabulary, PlainTokenizer):
         tag = _rewritten(text.encode(), patterns.TAG).decode() if self.tag_ids else ""
         ids = [id for name, id in self.tag_ids if name == tag]
         return ids, text[len(tag) :] if ids else text
-
-    def text(self, ids):
-        return self._sides[-1].text(ids)
-
-    def id_to_string(self, id):
-        return self._sides[-1].pieces[id].encode()
-
-    def source_id_to_string(self, id):
-        return self._sides[0].pieces[id].encode()
 
 
 def _without_spaces(line):

@@ -23,13 +23,11 @@ class _Side(tf.Module):
         self.pieces = tf.constant([piece.encode() for piece in pieces])
         self._is_text = tf.constant(is_text)
         ids = np.flatnonzero(is_text)
-        known = tf.gather(self.pieces, ids)
-        hashes = _hashed(known).numpy()
+        hashes = _hashed(tf.gather(self.pieces, ids)).numpy()
         order = np.argsort(hashes, kind="stable")
         if (np.diff(hashes[order]) == 0).any():
             raise InputError("two pieces are the same, or have the same hash")
         self._ids = tf.constant(ids[order], tf.int32)
-        self._known = tf.gather(known, order)
         self._hashes = tf.constant(hashes[order])
 
     def ids(self, strings):
@@ -38,9 +36,11 @@ class _Side(tf.Module):
 
     def _look_up(self, pieces):
         place = tf.searchsorted(self._hashes, _hashed(pieces))
-        place = tf.minimum(place, tf.size(self._hashes) - 1)
-        known = tf.gather(self._known, place) == pieces
-        return tf.where(known, tf.gather(self._ids, place), self._unknown_id)
+        ids = tf.gather(self._ids, tf.minimum(place, tf.size(self._hashes) - 1))
+        return tf.where(tf.gather(self.pieces, ids) == pieces, ids, self._unknown_id)
+
+    def strings(self, ids):
+        return tf.gather(self.pieces, ids)
 
     def text(self, ids):
         is_text = tf.ragged.map_flat_values(tf.gather, self._is_text, ids)
@@ -70,9 +70,6 @@ class PretrainedTokenizer(TableVocabulary, tf.Module, BaseTokenizer):
     def language_tags(self, strings: tf.Tensor) -> tf.RaggedTensor | None:
         return self._without_tag(strings)[0] if self.tag_ids else None
 
-    def target_pieces(self, strings: tf.Tensor) -> tf.RaggedTensor:
-        return self._sides[-1].ids(strings)
-
     def _without_tag(self, strings):
         """The id of the tag that each text begins with, ragged, and the rest of the text."""
         tag = rewritten(strings, TAG)
@@ -80,16 +77,6 @@ class PretrainedTokenizer(TableVocabulary, tf.Module, BaseTokenizer):
         length = tf.where(ids >= 0, tf.strings.length(tag), 0)
         text = tf.strings.substr(strings, length, tf.strings.length(strings) - length)
         return tf.ragged.boolean_mask(ids[:, None], ids[:, None] >= 0), text
-
-    def text(self, ids: tf.RaggedTensor) -> tf.Tensor:
-        """See `BaseTokenizer.text`."""
-        return self._sides[-1].text(ids)
-
-    def id_to_string(self, ids: tf.Tensor) -> tf.Tensor:
-        return tf.gather(self._sides[-1].pieces, ids)
-
-    def source_id_to_string(self, ids: tf.Tensor) -> tf.Tensor:
-        return tf.gather(self._sides[0].pieces, ids)
 
 
 def _hashed(strings):

@@ -5,8 +5,6 @@ import tensorflow as tf
 from keras_mt.text import patterns
 from keras_mt.text.base_tokenizer import rewritten, valid
 
-_END = -1  # Not the id of any token.
-
 
 def split_lines(
     text: tf.Tensor, with_terms: bool = False
@@ -52,27 +50,18 @@ def cut(ids: tf.RaggedTensor, begins: tf.Tensor, limit: int) -> tuple[tf.RaggedT
 
     Returns the parts, of which every row has at least one, and the row of each part.
     """
-    # An end mark is appended to each row, so that no row is empty.
-    end = tf.fill((ids.nrows(), 1), _END)
-    ids = tf.concat([ids, end], axis=1)
-    is_end = ids.flat_values == _END
-    row = tf.cast(ids.value_rowids(), tf.int32)
-    place = tf.range(tf.size(ids.flat_values))
-    first = tf.gather(tf.cast(ids.row_starts(), tf.int32), row)
+    row, lengths = tf.cast(ids.value_rowids(), tf.int32), tf.cast(ids.row_lengths(), tf.int32)
+    place = tf.ragged.range(lengths).flat_values
+    starts = tf.gather(begins, ids.flat_values) | (place == 0)
+    word = tf.gather(place[starts], tf.cumsum(tf.cast(starts, tf.int32)) - 1)
     # A word longer than half the limit is cut too. Units that begin in the same half-limit window
     # go into one part, which thus stays within the limit.
     half = max(1, limit // 2)
-    begins = tf.gather(begins, tf.maximum(ids.flat_values, 0)) & ~is_end
-    starts = begins | (place == first)
-    word = tf.gather(tf.where(starts)[:, 0], tf.cumsum(tf.cast(starts, tf.int32)) - 1)
-    word = tf.cast(word, tf.int32)
-    inner = tf.maximum(place - tf.cast(is_end, tf.int32), word)
-    unit = word + (inner - word) // half * half  # The end is no part of its own.
-    part = (unit - first) // half
-    short = tf.gather(tf.cast(ids.row_lengths(), tf.int32), row) <= limit + 1
-    part = tf.where(short, 0, part)
-    new = (place == first) | (part != tf.roll(part, 1, 0))
-    parts = tf.RaggedTensor.from_value_rowids(
-        ids.flat_values, tf.cumsum(tf.cast(new, tf.int64)) - 1, tf.math.count_nonzero(new)
-    )
-    return tf.ragged.boolean_mask(parts, parts != _END), tf.boolean_mask(row, new)
+    part = (word + (place - word) // half * half) // half
+    part = tf.where(tf.gather(lengths, row) > limit, part, 0)
+    # The parts of a row follow each other without a gap, so that the last one says how many.
+    counts = 1 + tf.maximum(tf.math.unsorted_segment_max(part, row, tf.size(lengths)), 0)
+    part = tf.cast(part + tf.gather(tf.cumsum(counts, exclusive=True), row), tf.int64)
+    total = tf.cast(tf.reduce_sum(counts), tf.int64)
+    parts = tf.RaggedTensor.from_value_rowids(ids.flat_values, part, total)
+    return parts, tf.repeat(tf.range(tf.size(lengths)), counts)

@@ -7,12 +7,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from keras_mt.text.claims import Claims, find_forms
-from keras_mt.text.elements import place_elements
+from keras_mt.text.elements import Placing
 from keras_mt.text.fragment import Fragment
 from keras_mt.text.glossary import Glossary
 from keras_mt.text.markup import HtmlFragment
-from keras_mt.text.replacing import Placed, Replacing
+from keras_mt.text.replacing import Claims, Placed, Replacing, find_forms
 from keras_mt.text.spans import GUARD, TERM, TERM_END, find_spans, whole_lines
 from keras_mt.text.words import Words, coverage, word_alignment
 
@@ -21,6 +20,7 @@ _NEUTRAL = "xx"  # Of no language.
 # Kept spans that are left out of what is read, and those that a number stands for.
 _LEFT_OUT, _NUMBERED = ("emoji",), ("email", "url", "placeholder", "phone", "code")
 _FIRST_NUMBER = 123
+_WHOLE = re.compile(r"(?s)\S(?:.*\S)?")  # Without the white space at the ends.
 # Endings that belong to a word: a genitive's, or a Korean particle.
 _SUFFIX = re.compile(r"(?:['’][a-z]{1,2}(?!\w)|[가-힣]*)")
 
@@ -111,8 +111,8 @@ class Source:
         text = self._html.fragment if self._html else text
         self.plain = text.translate(_CONTROL)
         self._elements = getattr(text, "elements", ())
-        protected = [_stripped(*e[:2], text) for e in self._elements if e.kept]
-        protected = [place for place in protected if place[0] < place[1]]
+        kept = (_WHOLE.search(text, e.start, e.end) for e in self._elements if e.kept)
+        protected = [match.span() for match in kept if match]
         spans = whole_lines(find_spans(self.plain, glossary, keep, protected), self.plain)
         numbers = (n for n in map(str, itertools.count(_FIRST_NUMBER)) if n not in self.plain)
         ends = [*(span.start for span in spans[1:]), len(self.plain)]
@@ -197,7 +197,7 @@ class Source:
             result, shares = Replacing(claims, found, plain).result()
             text, warnings = result.text, [claim.warning for claim in found]
             if self._elements or self._html:
-                text = place_elements(self._elements, plain, result, shares)
+                text = Placing(self._elements, plain, result, shares).result()
         if self._html:
             text = self._html.written(text)
         placed = zip(self.spans, warnings, strict=True)
@@ -205,12 +205,12 @@ class Source:
         return Translated(text, tuple(placed))
 
     def _claims(self, translation, alignment, locked=0):
-        attention = None if alignment is None else alignment.attention
-        key = translation, id(attention)  # Asked for by `probes`, and again by `translated`.
+        alignment = alignment or Alignment([], [])
+        key = translation, id(alignment.attention)  # `probes` asks, and `translated` asks again.
         if key not in self._known:
             # With the attention itself, whose id another could have after it.
-            self._known[key] = attention, self._aligned(translation, alignment)
-        trusted = self._trusted and attention is not None
+            self._known[key] = alignment.attention, self._aligned(translation, alignment)
+        trusted = self._trusted and alignment.attention is not None
         return Claims(*self._known[key][1], self.spans, trusted, self._annotate, locked)
 
     def _aligned(self, translation, alignment):
@@ -221,7 +221,7 @@ class Source:
         owners = np.searchsorted(source.ends, words.starts, "right")
         target = Words(translation, find_forms(translation, self.spans))
         attention = None
-        if alignment is not None and alignment.attention is not None:
+        if alignment.attention is not None:
             columns = _columns(words, np.isin(owners, source.units), alignment.source_pieces)
             rows = coverage(target, alignment.target_pieces)
             attention = rows.T @ alignment.attention @ columns
@@ -240,12 +240,6 @@ def _columns(words, of_spans, pieces):
     columns[~is_term] = coverage(words, pieces[~is_term])
     last = np.maximum.accumulate(numbers * columns[:, of_spans].any(axis=1))
     return columns[np.where(is_term, last, numbers)]
-
-
-def _stripped(start, end, text):
-    """The place of a part of a text without the white space at its ends."""
-    own = text[start:end]
-    return end - len(own.lstrip()), start + len(own.rstrip())
 
 
 def _guarded(text):

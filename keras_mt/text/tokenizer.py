@@ -159,7 +159,8 @@ class Tokenizer(SentencePieceVocabulary, SentencePiece, BaseTokenizer):
         """
         if not isinstance(strings, tf.RaggedTensor):
             strings = tf.convert_to_tensor(strings, tf.string)  # An empty list would be floats.
-        return super().tokenize(tf.ragged.map_flat_values(_as_text, strings))
+        strings = tf.ragged.map_flat_values(valid, strings)
+        return super().tokenize(tf.ragged.map_flat_values(rewritten, strings, *PIECES))
 
     def pieces(self, strings: tf.Tensor) -> tf.RaggedTensor:
         """See `tokenize`."""
@@ -264,17 +265,12 @@ class Tokenizer(SentencePieceVocabulary, SentencePiece, BaseTokenizer):
         if not ids.dtype.is_integer:
             raise InputError(f"ids must be integers. Received: {ids.dtype.name}")
         if tf.executing_eagerly():
-            values = ids.flat_values if isinstance(ids, tf.RaggedTensor) else ids
-            values = values.numpy().ravel()
+            values = getattr(ids, "flat_values", ids).numpy().ravel()
             if len(wrong := values[(values < 0) | (values >= self.vocab_size)]):
                 raise InputError(
                     f"ids must be at least 0 and below {self.vocab_size}. Received: {wrong[0]}"
                 )
         return tf.cast(ids, tf.int32)
-
-
-def _as_text(strings):
-    return rewritten(valid(strings), *PIECES)
 
 
 class Reservoir:

@@ -35,9 +35,15 @@ class Vocabulary:
     forced: Sequence[int] = ()
     term_markers: tuple[int, int] | None = None
 
-    @property
-    def target_vocab_size(self) -> int:
-        return self.vocab_size
+    source_vocab_size = target_vocab_size = property(lambda self: self.vocab_size)
+
+    def target_pieces(self, strings: Any) -> Any:
+        """The `pieces` of targets; override it if the two sides have different vocabularies."""
+        return self.pieces(strings)
+
+    def source_id_to_string(self, ids: Any) -> Any:
+        """The `id_to_string` of sources; override it for separate vocabularies."""
+        return self.id_to_string(ids)
 
     @property
     def languages(self) -> Sequence[str]:
@@ -76,9 +82,8 @@ class SentencePieceVocabulary(Vocabulary):
         self._processor = sentencepiece_processor(model, "The model")
         ids = range(self._processor.get_piece_size())
         pieces = self._processor.id_to_piece([*ids])
-        controls = filter(self._processor.is_control, ids)
-        found = {i: LANGUAGE.fullmatch(pieces[i]) for i in controls}
-        self.language_ids = tuple((code[1], i) for i, code in found.items() if code)
+        found = [(LANGUAGE.fullmatch(pieces[i]), i) for i in ids if self._processor.is_control(i)]
+        self.language_ids = tuple((code[1], i) for code, i in found if code)
         # Control characters, which `pieces` makes spaces of, have bytes all the same.
         markers = [self._processor.piece_to_id(f"<0x0{i}>") for i in (1, 2)]
         self.term_markers = None if self.unknown_id in markers else tuple(markers)
@@ -170,7 +175,7 @@ class TableVocabulary(Vocabulary):
         settings = {n: x for n, x in locals().items() if n not in ("self", "__class__", "models")}
         settings = {"kind": "pretrained", **settings}
         # No dict, which TensorFlow would wrap; and written only where it is asked for.
-        self._to_json = functools.partial(json.dumps, settings, ensure_ascii=False)
+        self._json = lambda: json.dumps(settings, ensure_ascii=False) + "\n"
         self.models = tuple(models)
         self.padding_id, self.bos_id, self.eos_id = padding_id, bos_id, eos_id
         self.source_eos_id = source_eos_id
@@ -197,19 +202,27 @@ class TableVocabulary(Vocabulary):
         is_text = [piece not in special and id not in codes for id, piece in enumerate(pieces)]
         return self.side_class(model, pieces, is_text, unknown_id)
 
-    @property
-    def _json(self):
-        return self._to_json() + "\n"
+    def target_pieces(self, strings: Any) -> Any:
+        return self._sides[-1].ids(strings)
+
+    def text(self, ids: Any) -> Any:
+        return self._sides[-1].text(ids)
+
+    def id_to_string(self, ids: Any) -> Any:
+        return self._sides[-1].strings(ids)
+
+    def source_id_to_string(self, ids: Any) -> Any:
+        return self._sides[0].strings(ids)
 
     @property
     def settings(self) -> dict[str, Any]:
         """The constructor's other arguments than `models`, by name."""
-        return {name: x for name, x in json.loads(self._json).items() if name != "kind"}
+        return {name: x for name, x in json.loads(self._json()).items() if name != "kind"}
 
     @property
     def fingerprint(self) -> str:
         """The SHA-256, in hexadecimal, of what `save` writes."""
-        digest = hashlib.sha256(self._json.encode())
+        digest = hashlib.sha256(self._json().encode())
         for model in self.models:
             digest.update(hashlib.sha256(model).digest())
         return digest.hexdigest()
@@ -218,7 +231,7 @@ class TableVocabulary(Vocabulary):
         """Writes the models, and a JSON file of all other settings, into an existing folder."""
         for name, model in zip(_MODELS, self.models, strict=False):
             (Path(path) / name).write_bytes(model)
-        (Path(path) / _SETTINGS).write_text(self._json, encoding="utf-8")
+        (Path(path) / _SETTINGS).write_text(self._json(), encoding="utf-8")
 
     @classmethod
     def load(cls, path: str | os.PathLike) -> Self:
@@ -230,9 +243,8 @@ class TableVocabulary(Vocabulary):
         """
         path = Path(path)
         text = (path / _SETTINGS).read_text(encoding="utf-8")
-        source, target = (path / name for name in _MODELS)
-        files = [source, target] if target.is_file() else [source]
-        models = [file.read_bytes() for file in files]
+        names = _MODELS if (path / _MODELS[1]).is_file() else _MODELS[:1]
+        models = [(path / name).read_bytes() for name in names]
         try:
             settings = json.loads(text)
             del settings["kind"]

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from keras_mt.alignment.attention_links import attention_links
+from keras_mt.alignment.links import attention_links
 from keras_mt.errors import InputError
 from keras_mt.options import TranslationOptions, check_language
-from keras_mt.text.glossary import EXPECTED, Glossary, check_glossary
+from keras_mt.text.glossary import Glossary
 from keras_mt.text.source import Alignment, Source
 from keras_mt.text.words import words_of_pieces
 from keras_mt.translation.batches import run_in_batches
@@ -32,6 +32,7 @@ LANGUAGES = "source_language", "target_language"
 Codes = str | Iterable[str] | None
 # A glossary for all texts, or one per text; None for the default.
 Glossaries = Glossary | Iterable[Glossary | None] | None
+_GLOSSARY = "a keras_mt.Glossary, such as Glossary({'bank': 'Institut'})"
 
 
 class BaseTranslator(abc.ABC):
@@ -286,7 +287,7 @@ class BaseTranslator(abc.ABC):
         can_place = self.supports_alignment or self.supports_scores
         kept = self.options.keep if can_place else ()
         sources = []
-        glossaries = for_each("glossary", glossary, len(texts), Glossary, EXPECTED)
+        glossaries = for_each("glossary", glossary, len(texts), Glossary, _GLOSSARY)
         for text, own in zip(texts, glossaries, strict=True):
             terms = self.glossary if own is None else own
             self._check_glossary(terms)
@@ -302,7 +303,8 @@ class BaseTranslator(abc.ABC):
 
     def _check_glossary(self, glossary):
         """Refuses what is no glossary, and one whose terms could not be placed."""
-        check_glossary(glossary)
+        if not isinstance(glossary, (Glossary, type(None))):
+            raise InputError(f"glossary must be {_GLOSSARY}. Received: {type(glossary).__name__}")
         if glossary is not None and not (self.supports_scores or self.supports_alignment):
             raise InputError(
                 "This export takes no glossary: it has neither of the signatures align and score, "

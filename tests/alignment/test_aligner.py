@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from keras_mt.alignment import Aligner, aligner
-from keras_mt.alignment.symmetrization import grow_diag_final_and
+from keras_mt.alignment.links import grow_diag_final_and
 
 PAIRS = [([0, 1], [2, 3, 0]), ([0], [2]), ([1, 3, 1], [0, 1]), ([3], [0, 0]), ([2, 0], [4, 2])]
 

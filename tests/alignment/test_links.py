@@ -3,7 +3,7 @@
 import numpy as np
 
 from keras_mt.alignment import write_pharaoh
-from keras_mt.alignment.attention_links import attention_links
+from keras_mt.alignment.links import attention_links
 
 
 def test_links_are_written_line_by_line(tmp_path):
