@@ -211,9 +211,8 @@ class Tokenizer(SentencePieceVocabulary, SentencePiece, BaseTokenizer):
         if len(word) == 1 and word[0] in self._units:
             return [list(word)], []
         try:
-            segmentations = self._processor.nbest_encode(
-                self._processor.decode(list(word)), nbest_size=_CANDIDATES
-            )
+            text = self._processor.decode(list(word))
+            segmentations = self._processor.nbest_encode(text, nbest_size=_CANDIDATES)
         except RuntimeError:
             raise InputError(
                 "Only a unigram model can sample segmentations: train the tokenizer with "

@@ -73,6 +73,8 @@ def test_an_error_names_several_lines_and_counts_the_rest(tmp_path):
         ),
         ([("a", "")], r"pairs\[0\] has an empty target"),
         ([" "], r"pairs\[0\] has an empty source"),
+        (["a  b"], r"pairs\[0\] has spaces where a tab belongs: 'a  b'"),
+        ({"a  b": None}, r"pairs\[0\] has spaces where a tab belongs: 'a  b'"),
         ([("a\tb", "c")], r"pairs\[0\] has the character '\\t' in its source"),
         ([("a", "b\nc")], r"pairs\[0\] has the character '\\n' in its target"),
         ([("a", "b", True, 1)], r"pairs\[0\] must be a pair"),
