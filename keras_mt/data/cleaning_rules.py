@@ -1,6 +1,7 @@
 """The rules of cleaning: each drops sentence pairs that are unlikely to be translations."""
 
 import collections
+import copy
 import functools
 import hashlib
 import re
@@ -200,18 +201,24 @@ def language_identifier(codes: tuple[str, ...] = ()) -> Any:
     """py3langid's identifier, of some languages or of all."""
     from py3langid.langid import MODEL_FILE, LanguageIdentifier
 
-    identifier = LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
-    identifier.set_languages([*codes] or None)
+    if not codes:
+        return LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
+    identifier = copy.copy(language_identifier())  # It shares the model.
+    identifier.set_languages(codes)
     return identifier
+
+
+def identifier_code(language: str) -> str | None:
+    """The identifier's code of a language; None if it does not know the language."""
+    code = {"nb": "no"}.get(_base(language), _base(language))
+    return code if code in language_identifier().labels else None
 
 
 @functools.cache
 def _identified(language):
-    """The identifier's code of a language."""
-    code = {"nb": "no"}.get(_base(language), _base(language))
-    if code not in (known := dict(language_identifier().rank("a"))):
-        raise InputError(
-            f"py3langid does not know the language {language!r}; it knows "
-            f"{', '.join(sorted(known))}. Leave --identify out."
-        )
-    return code
+    if code := identifier_code(language):
+        return code
+    raise InputError(
+        f"py3langid does not know the language {language!r}; it knows "
+        f"{', '.join(sorted(language_identifier().labels))}. Leave --identify out."
+    )

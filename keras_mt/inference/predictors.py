@@ -85,7 +85,9 @@ class Predictor:
             max_length = tf.maximum(max_length, tf.minimum(room, self.max_length))
         special = {name: getattr(tokenizer, name) for name in ("bos_id", "eos_id", "padding_id")}
         forbidden = tokenizer.forbidden_ids
-        predictor = self.for_batch(source, sorted({*special.values(), *forbidden}), prefix)
+        predictor = copy.copy(self)
+        if self._shortlist is not None:
+            predictor._restrict(source, sorted({*special.values(), *forbidden}), prefix)
         if prefix is not None:
             prefix = tf.where(prefix < 0, -1, predictor.index(tf.maximum(prefix, 0)))
         hypotheses = beam_search(
@@ -104,23 +106,15 @@ class Predictor:
         )
         return hypotheses._replace(tokens=predictor.id(hypotheses.tokens))
 
-    def for_batch(
-        self, source: tf.Tensor, special_ids: Sequence[int], prefix: tf.Tensor | None
-    ) -> Self:
-        """The predictor for the sources of one batch: with a shortlist, restricted to few tokens.
+    def _restrict(self, source, special_ids, prefix):
+        """Restricts `decode_step` to the shortlist's tokens for the sources of one batch.
 
         These are `special_ids` and, for each row, its own and those of its prefix `[rows, length]`.
         """
-        if self._shortlist is None:
-            return self
-        restricted = copy.copy(self)
+        arguments = source, special_ids, self.target_vocab_size, prefix
         with self._scope:
-            restricted._vocabulary = self._shortlist.vocabulary(
-                source, special_ids, self.target_vocab_size, prefix
-            )
-            ids = restricted._vocabulary.ids
-            restricted._steps = [model.decode_step_for(ids) for model in self.models]
-        return restricted
+            self._vocabulary = self._shortlist.vocabulary(*arguments)
+            self._steps = [model.decode_step_for(self._vocabulary.ids) for model in self.models]
 
     def index(self, ids: Any) -> Any:
         """The index of each id, in a tensor or as an int, among the tokens of `decode_step`."""

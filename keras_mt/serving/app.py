@@ -11,7 +11,6 @@ from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from starlette.applications import Starlette
-from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
@@ -22,20 +21,22 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from keras_mt.serving import deepl, libretranslate, page
 from keras_mt.serving.catalogue import Catalogue
-from keras_mt.serving.errors import ApiError
 from keras_mt.serving.fields import Endpoint, Fields, KeyFields, openapi, read_fields
 from keras_mt.serving.files import Files
 from keras_mt.serving.glossaries import Glossaries
-from keras_mt.serving.messages import Answer
 from keras_mt.serving.pool import Pool
 from keras_mt.serving.texts import Plan, Translation, Wish
+from keras_mt.serving.worker import Answer
 
 _log = logging.getLogger("keras_mt.serving")
 _SCHEMES = ("deepl-auth-key", "bearer")
 _MAX_QUERY = 32_000
 _AT_ONCE = 1000  # The parts of a request that wait at once.
 _EXPOSED = ("Retry-After", "X-Ignored-Parameters")
-_MESSAGES = {404: "there is no such path", 405: "the path has no such method"}
+_MESSAGES = {
+    "Not Found": "there is no such path",
+    "Method Not Allowed": "the path has no such method",
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -70,6 +71,7 @@ class Service:
         catalogue: The `Catalogue`.
         settings: The `Settings`.
         glossaries: The `Glossaries`.
+        files: The `Files`.
         is_ending: Whether new requests are refused.
         running: The number of requests that run.
         characters: The characters that each user has had translated.
@@ -77,16 +79,14 @@ class Service:
 
     def __init__(self, catalogue: Catalogue, settings: Settings, glossaries: Glossaries):
         self.catalogue, self.settings, self.glossaries = catalogue, settings, glossaries
-        self.is_ending, self.running = False, 0
+        self.files, self.is_ending, self.running = Files(self), False, 0
         self.characters: dict[str, int] = {}
         self._registry = CollectorRegistry()
         numbers = {"registry": self._registry, "namespace": "keras_mt"}
         self.requests = Counter("requests", "Requests", ["route", "status"], **numbers)
         self.latency = Histogram("latency_seconds", "Time to the answer", ["route"], **numbers)
         self.texts = Counter("texts", "Texts that were translated", ["model"], **numbers)
-        self.tokens = Counter(
-            "tokens", "Tokens of translations; 0 of SavedModels", ["model"], **numbers
-        )
+        self.sizes = Counter("characters", "Characters of these texts", ["model"], **numbers)
         waiting = Gauge("queue_texts", "Parts of texts that wait", ["model"], **numbers)
         deaths = Gauge("worker_deaths", "Workers that died", ["model"], **numbers)
         for pool in catalogue.pools:
@@ -104,45 +104,33 @@ class Service:
         return PlainTextResponse(generate_latest(self._registry))
 
     def user_of(self, request: Request, fields: Fields) -> str:
-        """The name of who asks; ApiError without a right key, in a header or among the fields."""
+        """The name of who asks, by the key in a header or among the fields; else HTTPException."""
         keys = self.settings.api_keys
         if not keys or not isinstance(fields, KeyFields):
             return ""
         scheme, _, given = request.headers.get("authorization", "").partition(" ")
         given = given if scheme.lower() in _SCHEMES else fields.auth_key or fields.api_key or ""
-        found = None
-        for key, name in keys.items():  # All of them, so that the time says nothing.
-            if hmac.compare_digest(key.encode(), given.strip().encode()):
-                found = name
-        if found is None:
-            raise ApiError(403, "the API key is wrong" if given else "an API key is needed")
-        return found
+        given = given.strip().encode()
+        # All keys are compared, so that the time says nothing.
+        names = [name for key, name in keys.items() if hmac.compare_digest(key.encode(), given)]
+        if not names:
+            raise HTTPException(403, "the API key is wrong" if given else "an API key is needed")
+        return names[0]
 
     async def translate(self, user: str, texts: Sequence[str], wish: Wish) -> list[Translation]:
-        """A translation of each text; ApiError if one is refused, or all are too much.
+        """A translation of each text; HTTPException if one is refused, or all are too much.
 
         The source of the wish may be "": the languages that the texts seem to have.
         """
-        limits = self.settings
-        if len(texts) > limits.max_texts:
-            raise ApiError(413, f"a request may have {limits.max_texts} texts, not {len(texts)}")
-        size = sum(map(len, texts))
-        if size > limits.max_characters:
-            raise ApiError(
-                413, f"a request may have {limits.max_characters:,} characters, not {size:,}"
-            )
-        rows = [self._planned(user, text, wish) for text in texts]
+        for kind, count in ("texts", len(texts)), ("characters", sum(map(len, texts))):
+            if count > (most := getattr(self.settings, f"max_{kind}")):
+                raise HTTPException(413, f"a request may have {most:,} {kind}, not {count:,}")
+        rows = [self.planned(user, self.with_source(wish, text), [text]) for text in texts]
         found = {}
         for pool in dict.fromkeys(pool for pool, _ in rows):
-            own = [plan for other, plan in rows if other is pool]
+            own = [plan for other, [plan] in rows if other is pool]
             found |= zip(own, await self.answers(user, pool, own), strict=True)
-        return [plan.translation(found[plan]) for _, plan in rows]
-
-    def _planned(self, user, text, wish):
-        """The model for a text, and its `Plan`."""
-        wish = self.with_source(wish, text)
-        pool = self.pool(user, wish)
-        return pool, Plan(text, wish, pool.facts)
+        return [plan.translation(found[plan]) for _, [plan] in rows]
 
     def with_source(self, wish: Wish, text: str) -> Wish:
         """A wish with the language that a text seems to have, if it names none."""
@@ -152,11 +140,16 @@ class Service:
         source, confidence = self.catalogue.detect(text, known, wish.html)[0]
         return dataclasses.replace(wish, source=source, confidence=confidence)
 
-    def pool(self, user: str, wish: Wish) -> Pool:
-        """The model for a wish; ApiError if there is none, or no such glossary for the user."""
+    def planned(self, user: str, wish: Wish, texts: Sequence[str]) -> tuple[Pool, list[Plan]]:
+        """The model for a wish that names its source, and a `Plan` of each text.
+
+        HTTPException if there is no such model, or no such glossary for the user.
+        """
+        pair, terms = (wish.source, wish.target), None
         if wish.glossary is not None:
-            self.glossaries.find(wish.glossary, user, (wish.source, wish.target))
-        return self.catalogue.pool(wish.source, wish.target)
+            terms = self.glossaries.find(wish.glossary, user, pair).pickled
+        pool = self.catalogue.pool(*pair)
+        return pool, [Plan(text, wish, pool.facts, terms) for text in texts]
 
     async def answers(
         self, user: str, pool: Pool, plans: Sequence[Plan], waits: bool = False
@@ -168,8 +161,8 @@ class Service:
         answers = iter(answers)
         found = [[next(answers) for _ in plan.jobs] for plan in plans]
         self.texts.labels(pool.name).inc(len(plans))
-        self.tokens.labels(pool.name).inc(sum(each.tokens for own in found for each in own))
         size = sum(plan.characters for plan in plans)
+        self.sizes.labels(pool.name).inc(size)
         self.characters[user] = self.characters.get(user, 0) + size
         return found
 
@@ -177,6 +170,7 @@ class Service:
         """The route of an endpoint: within the limits, and ended if the client goes away."""
 
         async def answer(request):
+            self._admit(request)
             kind = request.headers.get("content-type", "").lower()
             has_file = endpoint.has_file and kind.startswith("multipart/form-data")
             limit = self.settings.max_file if has_file else self.settings.max_body
@@ -190,7 +184,7 @@ class Service:
                 return Response(status_code=499)  # For the log alone.
             except TimeoutError:
                 message = f"the request took more than {self.settings.timeout:g} s"
-                raise ApiError(504, message) from None
+                raise HTTPException(504, message) from None
             finally:
                 await request.close()
 
@@ -198,6 +192,17 @@ class Service:
         if "{" in endpoint.path or issubclass(endpoint.fields, KeyFields):
             route.methods.discard("HEAD")  # Which would translate, or take a file, for nobody.
         return route
+
+    def _admit(self, request):
+        """Refuses requests while the server ends, and those of other sites' pages."""
+        if self.is_ending and request.url.path not in ("/health", "/ready"):
+            raise HTTPException(503, "the server ends", {"Connection": "close"})
+        # Forms of other sites, which browsers send without asking.
+        headers, cors = request.headers, self.settings.cors
+        is_foreign = headers.get("sec-fetch-site") == "cross-site" and request.method != "GET"
+        if is_foreign and "*" not in cors and headers.get("origin") not in cors:
+            message = "pages of other sites may not ask: see --cors"
+            raise HTTPException(403, message, {"Connection": "close"})
 
 
 def create_app(service: Service) -> Starlette:
@@ -207,8 +212,7 @@ def create_app(service: Service) -> Starlette:
         Endpoint("GET", "/ready", service.ready, "Says whether models answer.", Fields),
         Endpoint("GET", "/metrics", service.metrics, "Counts and times, for Prometheus."),
     ]
-    files = Files(service)
-    endpoints += [*deepl.endpoints(service, files), *libretranslate.endpoints(service, files)]
+    endpoints += [*deepl.endpoints(service), *libretranslate.endpoints(service)]
     description = JSONResponse(openapi(endpoints))
 
     async def describe(request, *_):
@@ -218,11 +222,10 @@ def create_app(service: Service) -> Starlette:
     cors = list(service.settings.cors)
     every = {"allow_methods": ["*"], "allow_headers": ["*"], "expose_headers": list(_EXPOSED)}
     allowed = [Middleware(CORSMiddleware, allow_origins=cors, **every)] if cors else []
-    handlers = {kind: _failed for kind in (ApiError, HTTPException, Exception)}
     return Starlette(
         routes=[*map(service.route, endpoints), *page.routes()],
         middleware=[*allowed, Middleware(_Watch, service)],
-        exception_handlers=handlers,
+        exception_handlers={HTTPException: _failed, Exception: _failed},
     )
 
 
@@ -232,33 +235,26 @@ async def _health(request, *_):
 
 def _failed(request, error):
     """The answer to a request that failed, in the shape of its interface."""
-    status, headers = 500, {}
-    message = "there is an error in the server; its log has more"
-    if isinstance(error, ApiError):
-        status, message, headers = error.status, error.message, error.headers
-    elif isinstance(error, HTTPException):
-        status, message = error.status_code, _MESSAGES.get(error.status_code, error.detail)
-        headers = error.headers or {}
-    return JSONResponse({_name_of(request.scope): message}, status, headers)
-
-
-def _name_of(scope):
-    """The name of an error in its interface."""
-    return "message" if scope["path"].startswith("/v2/") else "error"
+    status, message, headers = 500, "there is an error in the server; its log has more", None
+    if isinstance(error, HTTPException):
+        status, headers = error.status_code, error.headers
+        message = _MESSAGES.get(error.detail, error.detail)
+    name = "message" if request.url.path.startswith("/v2/") else "error"
+    return JSONResponse({name: message}, status, headers)
 
 
 def _limit_body(request, limit):
     """Has the body of a request refused where it is too large."""
     receive, size = request.receive, 0
     if len(request.scope["query_string"]) > _MAX_QUERY:
-        raise ApiError(414, f"an address may have {_MAX_QUERY:,} characters: send a body")
+        raise HTTPException(414, f"an address may have {_MAX_QUERY:,} characters: send a body")
 
     async def limited():
         nonlocal size
         message = await receive()
         size += len(message.get("body", b""))
         if size > limit:
-            raise ApiError(413, f"a request may have {limit:,} bytes", {"Connection": "close"})
+            raise HTTPException(413, f"a request may have {limit:,} bytes", {"Connection": "close"})
         return message
 
     request._receive = limited
@@ -282,15 +278,14 @@ async def _gone(request):
 
 
 class _Watch:
-    """Counts and logs requests, without their texts; refuses them while the server ends."""
+    """Counts and logs requests, without their texts."""
 
     def __init__(self, app: ASGIApp, service: Service):
         self._app, self._service = app, service
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
+            return await self._app(scope, receive, send)
         service, start, status = self._service, time.monotonic(), 500
 
         async def sent(message: Message):
@@ -301,33 +296,13 @@ class _Watch:
 
         service.running += 1
         try:
-            if reason := self._refusal(scope):
-                name, headers = _name_of(scope), {"Connection": "close"}
-                await JSONResponse({name: reason[1]}, reason[0], headers)(scope, receive, sent)
-            else:
-                await self._app(scope, receive, sent)
+            await self._app(scope, receive, sent)
         finally:
             service.running -= 1
             seconds = time.monotonic() - start
             route = getattr(scope.get("route"), "path", "")
             service.requests.labels(route, status).inc()
             service.latency.labels(route).observe(seconds)
-            values = {
-                "method": scope["method"],
-                "path": route or "unknown",
-                "status": status,
-                "ms": round(1000 * seconds, 1),
-                "user": scope.get("state", {}).get("user", ""),
-            }
-            _log.info("request", extra=values)
-
-    def _refusal(self, scope):
-        """The status and the reason for which a request is refused before it is looked at."""
-        if self._service.is_ending and scope["path"] not in ("/health", "/ready"):
-            return 503, "the server ends"
-        # Forms of other sites, which browsers send without asking.
-        headers, cors = Headers(scope=scope), self._service.settings.cors
-        is_foreign = headers.get("sec-fetch-site") == "cross-site" and scope["method"] != "GET"
-        if is_foreign and "*" not in cors and headers.get("origin") not in cors:
-            return 403, "pages of other sites may not ask: see --cors"
-        return None
+            values = {"method": scope["method"], "path": route or "unknown", "status": status}
+            user = scope.get("state", {}).get("user", "")
+            _log.info("request", extra={**values, "ms": round(1000 * seconds, 1), "user": user})

@@ -2,13 +2,13 @@
 
 import functools
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import langcodes
+from starlette.exceptions import HTTPException
 
-from keras_mt.data.cleaning_rules import language_identifier
+from keras_mt.data.cleaning_rules import identifier_code, language_identifier
 from keras_mt.extras import require
-from keras_mt.serving.errors import ApiError
 from keras_mt.serving.pool import Pool
 
 _CODE = re.compile(r"[A-Za-z]{2,3}([-_][A-Za-z]{4})?([-_]([A-Za-z]{2}|\d{3}))?")
@@ -31,7 +31,7 @@ class Catalogue:
         self.pools = list(pools)
         self._targets: dict[str, dict[str, Pool]] = {}  # By source, and by target.
         for pool in self.pools:
-            for source, target in _pairs(pool):
+            for source, target in pool.facts.pairs:
                 self._targets.setdefault(source, {}).setdefault(target, pool)
         self.sources = list(self._targets)
         self.targets = list(dict.fromkeys(code for own in self._targets.values() for code in own))
@@ -56,19 +56,15 @@ class Catalogue:
         found = next((each for each in known if each.casefold() == code.casefold()), None)
         if found or (_CODE.fullmatch(code) and (found := _closest(code, tuple(known)))):
             return found
-        raise ApiError(
-            400,
-            f"the {side} language {code[:40]!r} is not supported: it may be {', '.join(known)}",
-        )
+        message = f"the {side} language {code[:40]!r} is not supported: it may be "
+        raise HTTPException(400, message + ", ".join(known))
 
     def pool(self, source: str, target: str) -> Pool:
         """The model that translates between two languages."""
         if pool := self._targets.get(source, {}).get(target):
             return pool
-        pairs = (f"{code}-{other}" for code, own in self._targets.items() for other in own)
-        raise ApiError(
-            400, f"there is no model for {source}-{target}: there are {', '.join(pairs)}"
-        )
+        pairs = ", ".join(f"{a}-{b}" for a, targets in self._targets.items() for b in targets)
+        raise HTTPException(400, f"there is no model for {source}-{target}: there are {pairs}")
 
     def detect(
         self, text: str, codes: Sequence[str] | None = None, html: bool = False
@@ -82,7 +78,7 @@ class Catalogue:
             return [(codes[0], 1.0)]
         known = _by_identifier(tuple(codes))
         if not known:
-            raise ApiError(400, f"name the source language, one of {', '.join(codes)}")
+            raise HTTPException(400, f"name the source language, one of {', '.join(codes)}")
         text = re.sub("<[^<>]*>", " ", text) if html else text
         ranked = language_identifier(tuple(known)).rank(text[:_READ])
         return [(known[name], float(probability)) for name, probability in ranked]
@@ -91,13 +87,6 @@ class Catalogue:
 def name_of(code: str) -> str:
     """The English name of a language."""
     return langcodes.Language.get(code).display_name()
-
-
-def _pairs(pool) -> Iterable[tuple[str, str]]:
-    if pool.facts.pairs is not None:
-        return pool.facts.pairs
-    languages = pool.facts.languages
-    return ((a, b) for a in languages for b in languages if a != b)
 
 
 @functools.lru_cache(maxsize=1024)
@@ -114,7 +103,5 @@ def _closest(code, known):
 def _by_identifier(codes):
     """The model's codes by those of the identifier, which has not all of them."""
     require("py3langid", "serve", "To find the language of a text")
-    names = {name for name, _ in language_identifier().rank("a")}
-    bases = {code: langcodes.Language.get(code).language for code in codes}
-    bases |= {code: "no" for code, base in bases.items() if base == "nb"}
-    return {base: code for code, base in reversed(bases.items()) if base in names}
+    names = {c: identifier_code(langcodes.Language.get(c).language) for c in reversed(codes)}
+    return {name: code for code, name in names.items() if name}

@@ -6,13 +6,12 @@ import re
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BeforeValidator, ConfigDict, Field
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 
 from keras_mt.serving.catalogue import name_of
-from keras_mt.serving.errors import ApiError
 from keras_mt.serving.fields import Endpoint, File, KeyFields, Strings
-from keras_mt.serving.files import Files
 from keras_mt.serving.glossaries import bases
 from keras_mt.serving.texts import Wish
 
@@ -68,9 +67,9 @@ class _GlossaryFields(KeyFields):
     entries_format: Literal["tsv", "csv"]
 
 
-def endpoints(service: "Service", files: Files) -> list[Endpoint]:
+def endpoints(service: "Service") -> list[Endpoint]:
     """The endpoints of a `Service`."""
-    api = _Api(service, files)
+    api = _Api(service)
     glossary, document = "/v2/glossaries/{id}", "/v2/document/{id}"
     of_both_methods = [
         ("/v2/translate", api.translate, "Translates texts.", _TextFields),
@@ -94,9 +93,8 @@ def endpoints(service: "Service", files: Files) -> list[Endpoint]:
 class _Api:
     """The functions of the endpoints."""
 
-    def __init__(self, service, files) -> None:
+    def __init__(self, service) -> None:
         self._service, self._catalogue = service, service.catalogue
-        self._glossaries, self._files = service.glossaries, files
 
     async def translate(self, request: Request, fields: _TextFields, user: str) -> Response:
         # XML is read as HTML, whose reader keeps elements that it does not know, such as `<x/>`.
@@ -118,16 +116,15 @@ class _Api:
         target = self._catalogue.target(fields.target_lang)
         source = fields.source_lang and self._catalogue.source(fields.source_lang)
         if fields.glossary_id and not source:
-            raise ApiError(400, "glossary_id needs source_lang")
+            raise HTTPException(400, "glossary_id needs source_lang")
         return Wish(source, target, fields.glossary_id or None, *details)
 
     async def languages(self, request: Request, fields: _LanguagesFields, user: str) -> Response:
         is_target = fields.type == "target"
         codes = self._catalogue.targets if is_target else self._catalogue.sources
         more = {"supports_formality": False} if is_target else {}
-        return JSONResponse(
-            [{"language": code.upper(), "name": name_of(code), **more} for code in codes]
-        )
+        rows = [{"language": code.upper(), "name": name_of(code), **more} for code in codes]
+        return JSONResponse(rows)
 
     async def usage(self, request: Request, fields: KeyFields, user: str) -> Response:
         count = self._service.characters.get(user, 0)
@@ -148,15 +145,15 @@ class _Api:
         target = self._catalogue.target(fields.target_lang)
         self._catalogue.pool(source, target)
         terms = _terms(fields.entries, fields.entries_format)
-        made = self._glossaries.add(fields.name, source, target, terms, user)
+        made = self._service.glossaries.add(fields.name, source, target, terms, user)
         return JSONResponse(self._described(made)[0], 201)
 
     async def glossaries(self, request: Request, fields: KeyFields, user: str) -> Response:
-        rows = [row for each in self._glossaries.of(user) for row in self._described(each)]
+        rows = [row for each in self._service.glossaries.of(user) for row in self._described(each)]
         return JSONResponse({"glossaries": rows})
 
     async def glossary(self, request: Request, fields: KeyFields, user: str) -> Response:
-        found = self._glossaries.find(request.path_params["id"], user)
+        found = self._service.glossaries.find(request.path_params["id"], user)
         return JSONResponse(self._described(found)[0])
 
     def _described(self, glossary):
@@ -175,27 +172,27 @@ class _Api:
         ]
 
     async def remove_glossary(self, request: Request, fields: KeyFields, user: str) -> Response:
-        self._glossaries.remove(request.path_params["id"], user)
+        self._service.glossaries.remove(request.path_params["id"], user)
         return Response(status_code=204)
 
     async def entries(self, request: Request, fields: KeyFields, user: str) -> Response:
-        terms = self._glossaries.find(request.path_params["id"], user).terms
+        terms = self._service.glossaries.find(request.path_params["id"], user).terms
         lines = "".join(f"{source}\t{target or source}\n" for source, target, *_ in terms)
         return PlainTextResponse(lines, media_type="text/tab-separated-values")
 
     async def upload(self, request: Request, fields: _DocumentFields, user: str) -> Response:
         name = fields.filename or getattr(fields.file, "filename", None) or ""
         if not name.lower().endswith(fields.output_format.lower()):
-            raise ApiError(400, "output_format: a document keeps its format")
-        file = await self._files.begin(fields.file, self._wish(fields), user, name)
+            raise HTTPException(400, "output_format: a document keeps its format")
+        file = await self._service.files.begin(fields.file, self._wish(fields), user, name)
         answer = {"document_id": file.id, "document_key": file.key}
         return JSONResponse(answer, headers=fields.headers)
 
     async def status(self, request: Request, fields: _DocumentKeyFields, user: str) -> Response:
-        file = self._files.find(request.path_params["id"], fields.document_key)
+        file = self._service.files.find(request.path_params["id"], fields.document_key)
         answer = {"document_id": file.id, "status": "translating"}
         if file.task.done() and (error := file.task.exception()):
-            answer |= {"status": "error", "error_message": str(error)}
+            answer |= {"status": "error", "error_message": error.detail}
         elif file.task.done():
             answer |= {"status": "done", "billed_characters": file.characters}
             if refused := file.task.result()["refused"]:
@@ -203,11 +200,11 @@ class _Api:
         return JSONResponse(answer)
 
     async def result(self, request: Request, fields: _DocumentKeyFields, user: str) -> Response:
-        file = self._files.find(request.path_params["id"], fields.document_key)
+        file = self._service.files.find(request.path_params["id"], fields.document_key)
         if not file.task.done():
-            raise ApiError(503, "the document is being translated", {"Retry-After": "1"})
+            raise HTTPException(503, "the document is being translated", {"Retry-After": "1"})
         headers = {"Content-Disposition": "attachment"}
-        return Response(self._files.take(file), 200, headers, "application/octet-stream")
+        return Response(self._service.files.take(file), 200, headers, "application/octet-stream")
 
 
 def _languages(pair):
@@ -221,7 +218,7 @@ def _terms(entries, kind):
     try:
         rows = [*filter(any, csv.reader(io.StringIO(entries, ""), strict=True, **options))]
     except csv.Error as error:
-        raise ApiError(400, f"entries: {error}") from None
+        raise HTTPException(400, f"entries: {error}") from None
     if wrong := [row for row in rows if not 2 <= len(row) <= (4 if is_csv else 2)]:
-        raise ApiError(400, f"entries: {wrong[0]} must be a term and its translation")
+        raise HTTPException(400, f"entries: {wrong[0]} must be a term and its translation")
     return [[term.strip() for term in row[:2]] for row in rows]

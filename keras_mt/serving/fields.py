@@ -1,38 +1,26 @@
 """The endpoints of a server, and how their requests are read and described."""
 
+import collections
 import dataclasses
-import json
+import re
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Annotated, Any
 
-from pydantic import (
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    ValidationError,
-    WithJsonSchema,
-    field_validator,
-)
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
-from keras_mt.serving.errors import ApiError
 from keras_mt.version import __version__
 
-_FORMS = "application/x-www-form-urlencoded", "multipart/form-data"
+_JSON, *_FORMS = "application/json", "application/x-www-form-urlencoded", "multipart/form-data"
+_OBJECT = TypeAdapter(dict[str, Any])
 
 
 class Fields(BaseModel):
     """The fields of a request, in its query and in a form or JSON; others are ignored."""
 
     model_config = ConfigDict(coerce_numbers_to_str=True)
-
-    @field_validator("*")
-    @classmethod
-    def _is_unicode(cls, value: Any) -> Any:
-        """Refuses halves of characters, which JSON and some charsets can have."""
-        json.dumps(value, ensure_ascii=False, default=str).encode()
-        return value
 
 
 class KeyFields(Fields):
@@ -44,7 +32,7 @@ class KeyFields(Fields):
 
 # A list of strings, or one alone.
 Strings = Annotated[list[str], BeforeValidator(lambda x: x if isinstance(x, list) else [x])]
-File = Annotated[Any, WithJsonSchema({"type": "string", "format": "binary"})]
+File = Annotated[Any, Field(json_schema_extra={"type": "string", "format": "binary"})]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -73,30 +61,27 @@ class Endpoint:
 
 
 async def read_fields(request: Request, fields: type[Fields]) -> Fields:
-    """The fields of a request; ApiError says what is wrong."""
+    """The fields of a request; HTTPException says what is wrong."""
     given = _values(request.query_params)
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if kind in _FORMS:
-        try:
-            given |= _values(await request.form(max_files=1))
-        except ValueError:
-            raise ApiError(400, "the form cannot be read") from None
-    elif data := await request.body():
-        if kind not in ("application/json", ""):
-            raise ApiError(415, f"a body must be JSON or a form, not {kind}")
-        try:
-            body = json.loads(data)
-        except (ValueError, RecursionError):
-            raise ApiError(400, "the body is not JSON") from None
-        if not isinstance(body, dict):
-            raise ApiError(400, "the body must be a JSON object")
-        given |= {name: value for name, value in body.items() if value is not None}
     try:
+        if kind in _FORMS:
+            form = await request.form(max_files=1)
+            for _, value in form.multi_items():
+                str(value).encode()  # UTF-7 has halves of characters.
+            given |= _values(form)
+        elif data := await request.body():
+            if kind not in (_JSON, ""):
+                raise HTTPException(415, f"a body must be JSON or a form, not {kind}")
+            body = _OBJECT.validate_json(data)
+            given |= {name: value for name, value in body.items() if value is not None}
         return fields.model_validate(given)
     except ValidationError as error:
         first = error.errors(include_url=False, include_context=False)[0]
-        where = ".".join(map(str, first["loc"]))
-        raise ApiError(400, f"{where}: {first['msg'][0].lower()}{first['msg'][1:]}") from None
+        where = ".".join(map(str, first["loc"])) or "the body"
+        raise HTTPException(400, f"{where}: {first['msg'][0].lower()}{first['msg'][1:]}") from None
+    except ValueError:
+        raise HTTPException(400, "the form cannot be read") from None
 
 
 def _values(pairs):
@@ -107,30 +92,23 @@ def _values(pairs):
 
 def openapi(endpoints: Sequence[Endpoint]) -> dict[str, Any]:
     """The description of endpoints as OpenAPI."""
-    paths: dict[str, dict[str, Any]] = {}
+    paths: dict[str, dict[str, Any]] = collections.defaultdict(dict)
     for endpoint in endpoints:
         schema = endpoint.fields.model_json_schema()
-        names = [part[1:-1] for part in endpoint.path.split("/") if part.startswith("{")]
-        parameters = [{"name": name, "in": "path", "schema": {"type": "string"}} for name in names]
-        operation: dict[str, Any] = {
-            "summary": endpoint.summary,
-            "parameters": [{**parameter, "required": True} for parameter in parameters],
-            "responses": {
-                "200": {"description": "The answer."},
-                "default": {"description": "What is wrong."},
-            },
-        }
+        parameters = [
+            {"name": name, "in": "path", "required": True, "schema": {"type": "string"}}
+            for name in re.findall(r"{(\w+)}", endpoint.path)
+        ]
+        operation = {"summary": endpoint.summary, "parameters": parameters}
         if issubclass(endpoint.fields, KeyFields):
             operation["security"] = [{"key": []}, {}]
         if endpoint.method == "POST":
-            kinds = _FORMS[1:] if endpoint.has_file else (*_FORMS[:1], "application/json")
+            kinds = _FORMS[1:] if endpoint.has_file else (_JSON, _FORMS[0])
             operation["requestBody"] = {"content": {kind: {"schema": schema} for kind in kinds}}
         else:
-            operation["parameters"] += [
-                {"name": name, "in": "query", "schema": own}
-                for name, own in schema.get("properties", {}).items()
-            ]
-        paths.setdefault(endpoint.path, {})[endpoint.method.lower()] = operation
+            fields = schema.get("properties", {}).items()
+            parameters += [{"name": name, "in": "query", "schema": own} for name, own in fields]
+        paths[endpoint.path][endpoint.method.lower()] = operation
     key = {"type": "apiKey", "in": "header", "name": "Authorization"}
     return {
         "openapi": "3.1.0",

@@ -2,17 +2,19 @@
 
 import dataclasses
 import datetime
+import functools
 import json
+import pickle
 import uuid
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import langcodes
+from starlette.exceptions import HTTPException
 
 from keras_mt.errors import InputError
 from keras_mt.files import atomic_write
-from keras_mt.serving.errors import ApiError
 from keras_mt.text.glossary import Glossary
 
 
@@ -39,6 +41,11 @@ class StoredGlossary:
         default_factory=lambda: datetime.datetime.now(datetime.UTC).isoformat("T", "microseconds")
     )
 
+    @functools.cached_property
+    def pickled(self) -> bytes:
+        """The terms for a worker, which tells by their bytes whether it has them already."""
+        return pickle.dumps(self.terms)
+
 
 class Glossaries:
     """Glossaries by their ids.
@@ -62,38 +69,33 @@ class Glossaries:
                 Glossary(stored.terms)  # It refuses what is no term.
                 self._all[path.stem] = stored
             except (ValueError, TypeError) as error:
-                raise InputError(
-                    f"{path} is damaged: put it back or remove it. ({error})"
-                ) from None
-
-    def terms(self, id: str) -> Sequence[Any]:
-        """The terms of a glossary; none of one that was removed meanwhile."""
-        return self._all[id].terms if id in self._all else ()
+                message = f"{path} is damaged: put it back or remove it. ({error})"
+                raise InputError(message) from None
 
     def of(self, user: str) -> list[StoredGlossary]:
         """The glossaries that a user may use."""
         return [each for each in self._all.values() if each.user in (user, None)]
 
     def find(self, id: str, user: str, pair: tuple[str, str] | None = None) -> StoredGlossary:
-        """A glossary that a user may use, for a pair of languages; ApiError if there is none."""
+        """A glossary that a user may use, for a pair of languages; HTTPException without one."""
         found = self._all.get(id)
         if found is None or found.user not in (user, None):
-            raise ApiError(404, f"there is no glossary {id!r}")
+            raise HTTPException(404, f"there is no glossary {id!r}")
         own, others = bases(found.source, found.target), bases(*pair or ())
         if pair and found.source and own != others:
-            raise ApiError(400, f"the glossary is for {'-'.join(own)}, not {'-'.join(others)}")
+            raise HTTPException(400, f"the glossary is for {'-'.join(own)}, not {'-'.join(others)}")
         return found
 
     def add(
         self, name: str, source: str, target: str, terms: Sequence[Any], user: str
     ) -> StoredGlossary:
-        """Makes a glossary; ApiError if a term is wrong, or there are too many."""
+        """Makes a glossary; HTTPException if a term is wrong, or there are too many."""
         if sum(each.user == user for each in self._all.values()) >= self._maximum:
-            raise ApiError(456, f"there are {self._maximum} glossaries, the most that may be")
+            raise HTTPException(456, f"there are {self._maximum} glossaries, the most that may be")
         try:
             terms = [list(term)[:2] for term in Glossary(terms)]
         except ValueError as error:
-            raise ApiError(400, f"entries: {error}") from None
+            raise HTTPException(400, f"entries: {error}") from None
         made = StoredGlossary(str(uuid.uuid4()), name, source, target, terms, user)
         if self._folder:
             with atomic_write(self._folder / f"{made.id}.json") as temporary:
@@ -104,7 +106,7 @@ class Glossaries:
     def remove(self, id: str, user: str) -> None:
         """Removes a glossary that a user has made."""
         if self.find(id, user).user is None:
-            raise ApiError(403, f"the glossary {id!r} is the server's own")
+            raise HTTPException(403, f"the glossary {id!r} is the server's own")
         del self._all[id]
         if self._folder:
             (self._folder / f"{id}.json").unlink(missing_ok=True)

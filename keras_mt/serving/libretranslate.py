@@ -3,13 +3,13 @@
 from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from keras_mt.serving.catalogue import name_of
-from keras_mt.serving.errors import ApiError
 from keras_mt.serving.fields import Endpoint, Fields, File, KeyFields
-from keras_mt.serving.files import SUFFIXES, Files
+from keras_mt.serving.files import SUFFIXES
 from keras_mt.serving.texts import Wish
 
 if TYPE_CHECKING:  # It imports this module.
@@ -41,9 +41,9 @@ class _DetectFields(KeyFields):
     q: str
 
 
-def endpoints(service: "Service", files: Files) -> list[Endpoint]:
+def endpoints(service: "Service") -> list[Endpoint]:
     """The endpoints of a `Service`."""
-    api = _Api(service, files)
+    api = _Api(service)
     return [
         Endpoint("POST", "/translate", api.translate, "Translates texts.", _TextFields),
         Endpoint("POST", "/detect", api.detect, "Finds a text's language.", _DetectFields),
@@ -58,8 +58,8 @@ def endpoints(service: "Service", files: Files) -> list[Endpoint]:
 class _Api:
     """The functions of the endpoints."""
 
-    def __init__(self, service, files) -> None:
-        self._service, self._catalogue, self._files = service, service.catalogue, files
+    def __init__(self, service) -> None:
+        self._service, self._catalogue = service, service.catalogue
 
     async def translate(self, request: Request, fields: _TextFields, user: str) -> Response:
         is_one, is_html = isinstance(fields.q, str), fields.format == "html"
@@ -90,19 +90,20 @@ class _Api:
         return JSONResponse([{**_named(code), "targets": own} for code, own in every.items()])
 
     async def translate_file(self, request: Request, fields: _FileFields, user: str) -> Response:
-        file = await self._files.begin(fields.file, self._wish(fields), user)
+        file = await self._service.files.begin(fields.file, self._wish(fields), user)
         try:
             await file.task
-        except ApiError:
-            self._files.remove(file)
+        except HTTPException:
+            self._service.files.remove(file)
             raise
         url = f"{request.base_url}download_file/{file.id}-{file.key}{file.suffix}"
         return JSONResponse({"translatedFileUrl": url})
 
     async def download(self, request: Request, *_: Any) -> Response:
-        file = self._files.find(*request.path_params["name"].partition(".")[0].partition("-")[::2])
+        id, _, key = request.path_params["name"].partition(".")[0].partition("-")
+        file = self._service.files.find(id, key)
         headers = {"Content-Disposition": f'attachment; filename="translated{file.suffix}"'}
-        return Response(self._files.take(file), 200, headers, "application/octet-stream")
+        return Response(self._service.files.take(file), 200, headers, "application/octet-stream")
 
     async def settings(self, *_: Any) -> Response:
         settings, source = self._service.settings, self._catalogue.sources[0]

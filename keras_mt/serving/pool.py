@@ -8,32 +8,22 @@ import multiprocessing
 import os
 import signal
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
-from typing import Any
+
+from starlette.exceptions import HTTPException
 
 from keras_mt.errors import InputError
-from keras_mt.serving.errors import ApiError
-from keras_mt.serving.messages import Answer, Facts, Job
 from keras_mt.serving.queue import FairQueue, Turn
-from keras_mt.serving.worker import translate
+from keras_mt.serving.worker import Answer, Facts, Job, translate
 from keras_mt_command import begin_worker, load_worker
 
 _log = logging.getLogger("keras_mt.serving")
-_MOST_GLOSSARIES = 64  # That a worker remembers; more than a batch has.
 _TRIES = 3  # The workers that a text may take with it.
 _HEARTBEAT = 1.0  # Seconds after which a worker that has nothing to do is looked after.
 _LONGEST_PAUSE = 30  # Seconds between two workers that cannot start.
-
-
-class QueueFullError(ApiError):
-    """More texts wait than may; in `seconds` there is room."""
-
-    def __init__(self, seconds: int):
-        message = f"too many texts are waiting: try again in {seconds} s"
-        super().__init__(429, message, {"Retry-After": str(seconds)})
 
 
 @dataclasses.dataclass(eq=False)
@@ -50,7 +40,6 @@ class Pool:
 
     Args:
         model: The folder of a run or an export, or the name of a model on the hub.
-        terms: Function from the id of a glossary to its terms.
         workers: The number of worker processes.
         max_waiting: The number of waiting texts from which on new ones are refused.
         patience: The seconds after which a batch without an answer ends its worker.
@@ -59,7 +48,6 @@ class Pool:
     def __init__(
         self,
         model: str | os.PathLike,
-        terms: Callable[[str], Sequence[Any]],
         workers: int = 1,
         max_waiting: int = 10_000,
         patience: float = 120,
@@ -69,7 +57,7 @@ class Pool:
         self.facts: Facts | None = None
         self.queue = FairQueue()
         self.deaths = 0
-        self._path, self._terms, self._patience = path, terms, patience
+        self._path, self._patience = path, patience
         self._workers, self._max_waiting = workers, max_waiting
         self._ready, self._idle = 0, []
         self._running: list[asyncio.Task] = []
@@ -95,11 +83,13 @@ class Pool:
     async def translate(self, jobs: Sequence[Job], waits: bool = False) -> list[Answer]:
         """An answer for each job; a caller that is cancelled gives up its places.
 
-        Raises QueueFullError if too many texts wait; a caller that `waits` comes later instead.
+        Raises HTTPException if too many texts wait; a caller that `waits` comes later instead.
         """
         while len(self.queue) >= self._max_waiting:
             if not waits:
-                raise QueueFullError(1 + int(len(self.queue) * self._seconds))
+                seconds = 1 + int(len(self.queue) * self._seconds)
+                message = f"too many texts are waiting: try again in {seconds} s"
+                raise HTTPException(429, message, {"Retry-After": str(seconds)})
             await asyncio.sleep(0.1)
         turn, loop = Turn(), asyncio.get_running_loop()
         tasks = [_Task(job, loop.create_future()) for job in jobs]
@@ -158,7 +148,7 @@ class Pool:
             finally:
                 timer.cancel()
 
-        known, tasks = set(), []
+        tasks = []
         self._ready += 1
         try:
             while True:
@@ -166,13 +156,8 @@ class Pool:
                     if not await self._woken():
                         await call(os.getpid)  # If it lives.
                     continue
-                wanted = {task.job.glossary for task in tasks} - {None}
-                is_full = len(known | wanted) > _MOST_GLOSSARIES
-                known = set() if is_full else known
-                terms = {key: self._terms(key) for key in wanted - known}
-                known |= wanted
-                start, jobs = time.monotonic(), [task.job for task in tasks]
-                answers = await call(translate, jobs, terms, is_full)
+                start = time.monotonic()
+                answers = await call(translate, [task.job for task in tasks])
                 seconds = (time.monotonic() - start) / len(tasks) / self._workers
                 self._seconds += 0.1 * (seconds - self._seconds)
                 for task, answer in zip(tasks, answers, strict=True):
@@ -188,14 +173,12 @@ class Pool:
     async def _woken(self):
         """Waits for texts; False if none come for a while."""
         self._idle.append(idle := asyncio.Event())
-        try:
+        with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_HEARTBEAT):
-                return await idle.wait()
-        except TimeoutError:
-            return False
-        finally:
-            if idle in self._idle:
-                self._idle.remove(idle)
+                await idle.wait()
+        if idle in self._idle:
+            self._idle.remove(idle)
+        return idle.is_set()
 
     def _take_back(self, tasks):
         """Has what a worker that died had translated by others, but for what ended several."""
@@ -203,9 +186,8 @@ class Pool:
             task.tries += 1
             if task.tries == _TRIES and not task.answer.done():
                 task.answer.set_result(Answer(failure="its workers died"))
-        waiting = [task for task in tasks if not task.answer.done()]
-        for task in waiting:
-            self._add([task], Turn())
+            if not task.answer.done():
+                self._add([task], Turn())
 
 
 def _kill(pid):

@@ -34,7 +34,7 @@ async def serve(
 
     `workers` are arguments of each `Pool`.
     """
-    pools = [Pool(model, glossaries.terms, **workers) for model in models]
+    pools = [Pool(model, **workers) for model in models]
     listening = _bound(host, port)  # Before models load; what asks meanwhile is refused.
     try:
         await asyncio.gather(*(pool.start() for pool in pools))
@@ -98,13 +98,9 @@ class JsonFormatter(logging.Formatter):
     """Log records as JSON, a line each."""
 
     def format(self, record: logging.LogRecord) -> str:
-        values = {n: x for n, x in vars(record).items() if n not in _FIELDS}
-        line = {
-            "time": self.formatTime(record, "%Y-%m-%dT%H:%M:%S%z"),
-            "level": record.levelname.lower(),
-            "event": record.getMessage(),
-            **values,
-        }
+        time = self.formatTime(record, "%Y-%m-%dT%H:%M:%S%z")
+        line = {"time": time, "level": record.levelname.lower(), "event": record.getMessage()}
+        line |= {n: x for n, x in vars(record).items() if n not in _FIELDS}
         if record.exc_info:
             line["trace"] = self.formatException(record.exc_info)
         return json.dumps(line, ensure_ascii=False, default=str)

@@ -1,15 +1,18 @@
 """Texts of requests, cut into what models translate, and put together again."""
 
 import dataclasses
+import functools
 import itertools
+import operator
 import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from starlette.exceptions import HTTPException
+
 from keras_mt.documents.html import HtmlDocument
 from keras_mt.errors import InputError
-from keras_mt.serving.errors import ApiError
-from keras_mt.serving.messages import Answer, Facts, Job
+from keras_mt.serving.worker import Answer, Facts, Job
 from keras_mt.text.markup import BLOCKS, HtmlFragment, Tokens
 from keras_mt.text.plain import split_sentences
 
@@ -24,7 +27,7 @@ class Wish:
     Attributes:
         source, target: Codes of languages that the catalogue has; the former may be "", that of
             the text.
-        glossary: The key of a glossary, or None.
+        glossary: The id of a glossary, or None.
         html: Whether the text is HTML, a page or a part of one.
         split: "1" for sentences and lines, "nonewlines" for sentences that lines may cross, "0" for
             lines alone, as in the API of DeepL.
@@ -61,52 +64,46 @@ class Translation(NamedTuple):
 
 
 class Plan:
-    """A text, which may be a `Fragment`, as jobs for a model.
+    """A text, which may be a `Fragment`, as jobs for a model, with the pickled terms of a glossary.
 
-    Raises ApiError if the model cannot do what is wished.
+    Raises HTTPException if the model cannot do what is wished.
 
     Attributes:
         characters: The number of characters of the text.
         jobs: The jobs.
     """
 
-    def __init__(self, text: str, wish: Wish, facts: Facts) -> None:
+    def __init__(self, text: str, wish: Wish, facts: Facts, terms: bytes | None = None) -> None:
         self.characters, self._source = len(text), (wish.source, wish.confidence)
-        is_fragment = bool(getattr(text, "elements", ()))
-        self._html = _Fragment(text) if is_fragment else _page(text) if wish.html else None
-        if self._html:
-            parts = self._html.texts
-            if not facts.supports_alignment and any(part.elements for part in parts):
-                raise ApiError(400, "this model has no attention to place the elements of HTML by")
-            self._gaps = []
+        self._gaps = []
+        if getattr(text, "elements", ()):
+            parts, self._write = [text], operator.itemgetter(0)
+        elif wish.html:
+            parts, self._write = _of_html(text)
         else:
             self._gaps, parts = _parts(text, wish.split, facts.split_sentences)
+            self._write = functools.partial(_joined, self._gaps)
+        if not facts.supports_alignment and any(getattr(part, "elements", ()) for part in parts):
+            raise HTTPException(400, "this model has no attention to place the elements of HTML by")
         if wish.glossary is not None and not facts.supports_terms:
-            raise ApiError(400, "this model takes no glossary: it has no attention and no scores")
+            raise HTTPException(400, "this model takes no glossary: it has no attention or scores")
         languages = (wish.source, wish.target) if facts.languages else (None, None)
         detailed = wish.detailed and not wish.html
-        self.jobs = [Job(part, *languages, wish.glossary, detailed) for part in parts]
+        self.jobs = [Job(part, *languages, terms, detailed) for part in parts]
 
     def translation(self, answers: Sequence[Answer]) -> Translation:
-        """The translation of the text; ApiError if a part of it has none."""
+        """The translation of the text; HTTPException if a part of it has none."""
         for job, answer in zip(self.jobs, answers, strict=True):
             if answer.failure:
-                raise ApiError(500, f"a text could not be translated: {answer.failure}")
+                raise HTTPException(500, f"a text could not be translated: {answer.failure}")
             if answer.hypotheses is None:
-                raise ApiError(400, f"{job.text[:60]!r} is refused: {answer.refusal}")
+                raise HTTPException(400, f"{job.text[:60]!r} is refused: {answer.refusal}")
         found = [answer.hypotheses for answer in answers]
         texts = []
         for k in range(max(map(len, found), default=1)):
-            every = [own[min(k, len(own) - 1)].text for own in found]
-            texts.append(self._joined(every))
+            texts.append(self._write([own[min(k, len(own) - 1)].text for own in found]))
         best, *others = dict.fromkeys(texts)
         return Translation(best, others, *self._details(answers), self._source)
-
-    def _joined(self, texts):
-        if self._html:
-            return self._html.written(texts)
-        pairs = itertools.zip_longest(self._gaps, texts, fillvalue="")
-        return "".join(itertools.chain.from_iterable(pairs))
 
     def _details(self, answers):
         """The links and warnings of all parts, by their places in the whole."""
@@ -146,33 +143,18 @@ def _parts(text, split, by_sentence):
     return [*gaps, gap], parts
 
 
-class _Fragment:
-    """One text with inline elements."""
-
-    def __init__(self, fragment, write=lambda translation: translation) -> None:
-        self.texts, self._write = [fragment], write
-
-    def written(self, translations):
-        return self._write(translations[0])
+def _joined(gaps, texts):
+    return "".join(itertools.chain(*itertools.zip_longest(gaps, texts, fillvalue="")))
 
 
-class _Page:
-    """HTML with blocks, each of which is a text."""
-
-    def __init__(self, source) -> None:
-        self._document = HtmlDocument(_BOM + source.encode())
-        self.texts = [unit.text for unit in self._document.units]
-
-    def written(self, translations):
-        return self._document.write(translations)[len(_BOM) :].decode()
-
-
-def _page(text):
-    has_blocks = any(token.name in BLOCKS for token in Tokens(text))
+def _of_html(text):
+    """The texts of the blocks of HTML, and a function that writes it with their translations."""
     try:
-        if has_blocks:
-            return _Page(text)
+        if any(token.name in BLOCKS for token in Tokens(text)):
+            document = HtmlDocument(_BOM + text.encode())
+            texts = [unit.text for unit in document.units]
+            return texts, lambda found: document.write(found)[len(_BOM) :].decode()
         html = HtmlFragment(text)
-        return _Fragment(html.fragment, html.written)
+        return [html.fragment], lambda found: html.written(*found)
     except InputError as error:
-        raise ApiError(400, str(error)) from None
+        raise HTTPException(400, str(error)) from None

@@ -1,5 +1,6 @@
 """Lists of texts of any length, run in batches side by side; without TensorFlow."""
 
+import math
 import os
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -30,7 +31,7 @@ def run_in_batches(
     lengths = [max(map(len, row)) for row in zip(*columns.values(), strict=True)]
     cores = usable_cores()
     most = min(_BATCH_TEXTS, max(_LEAST_BATCH, -(-len(lengths) // cores)))  # One for each core.
-    batches = _batches(lengths, most)
+    batches = batches_of(lengths, most, _BATCH_BYTES)
 
     def run(batch):
         try:
@@ -68,12 +69,19 @@ def usable_cores() -> int:
     return os.cpu_count() or 1
 
 
-def _batches(lengths, most):
-    """The places of texts of these lengths in batches, longest texts first."""
-    order = sorted(range(len(lengths)), key=lambda i: -lengths[i])
-    batches, start = [], 0
-    while start < len(order):
-        size = max(1, min(most, _BATCH_BYTES // max(1, lengths[order[start]])))
-        batches.append(order[start : start + size])
-        start += size
+def batches_of(
+    lengths: Sequence[int], most: int, size: float, least: float = 0.0
+) -> list[list[int]]:
+    """The places of rows of these lengths in batches, longest first.
+
+    A batch has one row; or at most so many, of at most `size` in all with each as long as the
+    longest, whose lengths are at least the share `least` of the longest.
+    """
+    batches, longest = [], 0
+    for i in sorted(range(len(lengths)), key=lambda i: -lengths[i]):
+        number = len(batches[-1]) + 1 if batches else math.inf
+        if number > most or number * longest > size or lengths[i] < least * longest:
+            batches.append([])
+            longest = lengths[i]
+        batches[-1].append(i)
     return batches

@@ -4,7 +4,6 @@ import functools
 import hashlib
 import json
 import os
-from collections.abc import Sequence
 from pathlib import Path
 
 from keras_mt.errors import InputError
@@ -77,13 +76,10 @@ class ExportedTranslator(BaseTranslator):
         self.supports_alignment = "align" in outputs
         self.supports_confidence = "confidence" in outputs
         self.supports_scores = "token_log_probs" in outputs.get("score", ())
-        defaults = [getattr(self.options, name) for name in LANGUAGES]
-        given = source_language, target_language
-        codes = [code or default for code, default in zip(given, defaults, strict=True)]
+        defaults = self.options.source_language, self.options.target_language
+        codes = source_language or defaults[0], target_language or defaults[1]
         is_of_a_pair = self.languages and self.card["options"].get("shortlist")
-        self._set_languages(self.languages, defaults if is_of_a_pair else (), codes)
-        self._check_glossary(glossary)
-        self.glossary = glossary
+        self._set_defaults(self.languages, defaults if is_of_a_pair else (), codes, glossary)
 
     def _read_card(self, path):
         """Sets the card, and what it says of the export."""
@@ -109,12 +105,6 @@ class ExportedTranslator(BaseTranslator):
                 hashlib.file_digest(file, lambda: digest)
         return digest.hexdigest()
 
-    def token_counts(self, texts: Sequence[str]) -> list[int]:
-        tokenizer = getattr(self._engine, "tokenizer", None)  # A SavedModel's is in its graph.
-        if tokenizer is None:
-            return super().token_counts(texts)
-        return [len(tokenizer.target_pieces(text)) for text in texts]
-
     def _check_asked(self, prefixes, token_scores, confidence):
         super()._check_asked(prefixes, token_scores=token_scores, confidence=confidence)
         if token_scores or prefixes is not None:
@@ -133,12 +123,7 @@ class ExportedTranslator(BaseTranslator):
 
 
 def _damaged(path, error):
-    """What to say of a card that cannot be read, of a folder that may have been written without."""
-    if (path.parent / "ids.json").is_file():
-        return InputError(
-            f"{path.parent} was exported by an older keras_mt, as a model from ids to ids: export "
-            "the run again."
-        )
+    """What to say of a card that cannot be read."""
     return InputError(
         f"{path} must be as the export wrote it, with its options and languages: put it back. "
         f"({error!r})"

@@ -14,7 +14,6 @@ from keras_mt.text.glossary import Glossary
 from keras_mt.text.source import Alignment, Source
 from keras_mt.text.words import words_of_pieces
 from keras_mt.translation.batches import run_in_batches
-from keras_mt.translation.placing import placed
 from keras_mt.translation.requests import Request, as_columns, for_each, is_tensor
 from keras_mt.translation.results import (
     Hypothesis,
@@ -25,6 +24,7 @@ from keras_mt.translation.results import (
     as_pieces,
     as_results,
     by_hypothesis,
+    placed,
 )
 
 LANGUAGES = "source_language", "target_language"
@@ -66,13 +66,8 @@ class BaseTranslator(abc.ABC):
         glossary: Glossaries = None,
         markup: str | None = None,
     ) -> str | list[str] | list[list[str]]:
-        columns = {
-            "prefixes": prefixes,
-            "source_language": source_language,
-            "target_language": target_language,
-            "glossary": glossary,
-            "markup": markup,
-        }
+        languages = {"source_language": source_language, "target_language": target_language}
+        columns = {"prefixes": prefixes, **languages, "glossary": glossary, "markup": markup}
         if is_tensor(texts):
             from keras_mt.translation.tensors import translated_tensor  # It imports TensorFlow.
 
@@ -223,10 +218,6 @@ class BaseTranslator(abc.ABC):
         sides = {"source": source, "target": target}
         return self._answers("align", _as_links, source_language, target_language, **sides)
 
-    def token_counts(self, texts: Sequence[str]) -> list[int]:
-        """The number of tokens of each translation; 0 where the model does not say."""
-        return [0] * len(texts)
-
     def _answers(self, name, as_result, source_language, target_language, **columns) -> Any:
         """The results of `align` or `score`, made of the outputs for a request and the request."""
         if name == "align" and not self.supports_alignment:
@@ -267,14 +258,16 @@ class BaseTranslator(abc.ABC):
             check_language(name, code, self._codes[side])
         return codes
 
-    def _set_languages(self, languages, pair, defaults):
-        """Sets the languages, those of a shortlist's pair alone if there is one, and defaults."""
+    def _set_defaults(self, languages, pair, codes, glossary):
+        """Sets what calls need not give; and the languages, those of a shortlist's `pair` alone."""
         self.languages = pair or languages
         self._codes = [[code] for code in pair] or [self.languages] * 2
-        for name, code, known in zip(LANGUAGES, defaults, self._codes, strict=True):
+        for name, code, known in zip(LANGUAGES, codes, self._codes, strict=True):
             if code is not None:
                 check_language(name, code, known)
             setattr(self, name, code)
+        self._check_glossary(glossary)
+        self.glossary = glossary
 
     def _sources(self, texts, glossary, markup):
         """The `Source` of each text."""

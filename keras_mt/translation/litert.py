@@ -16,7 +16,7 @@ from keras_mt.errors import DIVERGED, LINE_TOO_LONG, InputError
 from keras_mt.files import LITERT_MODEL
 from keras_mt.options import LOOPS, NO_HYPOTHESIS, TranslationOptions
 from keras_mt.text.plain import PlainTokenizer
-from keras_mt.translation.batches import usable_cores
+from keras_mt.translation.batches import batches_of, usable_cores
 from keras_mt.translation.interface import LANGUAGES
 from keras_mt.translation.results import MEASURES, as_str
 from keras_mt.translation.segments import Pair, Segmenter, Translation, block_diagonal, joined
@@ -102,7 +102,10 @@ class LiteRTModel:
             })  # fmt: skip
             every.append([each.pairs for each in found])
         if confidence:
-            self._add_confidence(answers, every)
+            self._read(every)
+            for answer, several in zip(answers, every, strict=True):
+                measured = list(map(self._measures, several))
+                answer |= {name: [x[i] for x in measured] for i, name in enumerate(MEASURES)}
         if aligns:
             self._add_attention(answers, every, [codes for *_, codes in rows])
         return answers
@@ -118,15 +121,8 @@ class LiteRTModel:
                     text = as_str(self.tokenizer.text(tokens[:length]))
                     segment.found.append(Pair(*ids, text, score))
 
-    def _add_confidence(self, answers, every):
-        """Adds measures of confidence in translations; see `keras_mt.inference.confidence`."""
-        self._read(every)
-        for answer, several in zip(answers, every, strict=True):
-            measured = list(map(self._measures, several))
-            answer |= {name: [x[i] for x in measured] for i, name in enumerate(MEASURES)}
-
     def _measures(self, pairs):
-        """The `MEASURES` of a translation."""
+        """The `MEASURES` of a translation; see `keras_mt.inference.confidence`."""
         own = [each for x in pairs for each in zip(x.log_probs, x.tokens, strict=True)]
         worst, token = min(own, key=lambda each: each[0], default=(0.0, None))
         mean = sum(log_prob for log_prob, _ in own) / max(len(own), 1)
@@ -199,8 +195,6 @@ class _Interpreters:
         for each in [None] * (usable_cores() - 1) + [first]:
             self._free.put(each)
         self.signatures = first.get_signature_list()
-        if not {"translate", "score"} <= self.signatures.keys():
-            raise InputError(f"{path} is of another version of keras_mt: export the run again.")
 
     def _load(self):
         try:
@@ -223,9 +217,14 @@ class _Interpreters:
         """
         names, outputs = self.signatures[name]["inputs"], [{}] * len(rows)
         lengths = [max(np.size(getattr(row, key)) for key in names) for row in rows]
-        for batch in _batches(lengths, self._rows, max_tokens):
+        for batch in batches_of(lengths, self._rows, max_tokens, _LEAST_LENGTH):
             inputs = {key: self._padded([getattr(rows[i], key) for i in batch]) for key in names}
-            found = self._invoke(name, inputs)
+            interpreter = self._free.get()
+            try:
+                interpreter = interpreter or self._load()
+                found = interpreter.get_signature_runner(name)(**inputs)
+            finally:
+                self._free.put(interpreter)
             for place, i in enumerate(batch):
                 outputs[i] = {key: array[place] for key, array in found.items()}
         return outputs
@@ -238,23 +237,3 @@ class _Interpreters:
         for row, ids in zip(padded, column, strict=True):
             row[: len(ids)] = ids
         return padded
-
-    def _invoke(self, name, inputs):
-        interpreter = self._free.get()
-        try:
-            interpreter = interpreter or self._load()
-            return interpreter.get_signature_runner(name)(**inputs)
-        finally:
-            self._free.put(interpreter)
-
-
-def _batches(lengths, max_rows, max_tokens):
-    """The places of rows of these lengths in batches of similar length, longest first."""
-    batches, longest = [], 0
-    for i in sorted(range(len(lengths)), key=lambda i: -lengths[i]):
-        is_full = not batches or len(batches[-1]) >= min(max_rows, max_tokens // longest)
-        if is_full or lengths[i] < _LEAST_LENGTH * longest:
-            batches.append([])
-            longest = lengths[i]
-        batches[-1].append(i)
-    return batches

@@ -1,7 +1,8 @@
 """The results of translators, made from the outputs of the graph; without TensorFlow."""
 
+import dataclasses
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,6 +11,7 @@ from keras_mt.errors import DIVERGED, InputError
 from keras_mt.options import NO_HYPOTHESIS
 from keras_mt.text.replacing import Placed
 from keras_mt.text.source import Alignment
+from keras_mt.translation.requests import Request
 
 # Why a text has no alignment or score, as far as a SavedModel says it.
 _NOT_ALIGNED = f"a line is over the model's limit of tokens, or {DIVERGED}"
@@ -128,6 +130,72 @@ def by_hypothesis(row: Mapping[str, Any]) -> list[dict[str, Any]]:
     return [{name: x[k] for name, x in row.items() if name != "refused"} for k in places]
 
 
+def placed(
+    outcomes: Mapping[Request, dict[str, Any] | str],
+    score: Callable[[list[Request]], list[dict[str, Any] | str]] | None,
+) -> list[list[Hypothesis] | str]:
+    """The hypotheses of requests, from their outputs of a search; why one is refused stays.
+
+    `score` gives the outputs of a score of given translations, all at once; None if there is none.
+    """
+    rows = [
+        (request, row, as_alignment(row))
+        for request, outcome in outcomes.items()
+        if not isinstance(outcome, str)
+        for row in by_hypothesis(outcome)
+    ]
+    asked = [_probed(*each) if score else [] for each in rows]
+    every = list(dict.fromkeys(one for several in asked for one in several))
+    outputs = score(every) if every else []
+    pieces = [[] if isinstance(row, str) else as_pieces(row) for row in outputs]
+    scored = dict(zip(every, pieces, strict=True))
+    found = {x: outcome if isinstance(outcome, str) else [] for x, outcome in outcomes.items()}
+    for (request, row, alignment), own in zip(rows, asked, strict=True):
+        hypothesis, source = as_hypothesis(row), request.source
+        if not source.is_plain:
+            falls = _falls(alignment, [scored[one] for one in own])
+            text, spans = source.translated(hypothesis.text, *falls, request.prefix)
+            hypothesis = hypothesis._replace(text=text, placed=spans)
+            if text in [other.text for other in found[request]]:  # They are equal now.
+                continue
+        found[request].append(hypothesis)
+    return list(found.values())
+
+
+def _probed(request, row, alignment) -> list[Request]:
+    """The requests whose scores say what became of spans: the text itself, and its probes."""
+    source = request.source
+    target = as_hypothesis(row).text
+    probes = [] if source.is_plain else source.probes(target, alignment)
+    return [
+        dataclasses.replace(request, text=text, target=target, prefix="", source=None)
+        for text in ([source.text, *probes] if probes else [])
+    ]
+
+
+def _falls(
+    alignment: Alignment | None, scored: Sequence[list[tuple[str, float]]]
+) -> tuple[Alignment | None, list[np.ndarray]]:
+    """A translation's alignment, and by how much its pieces are less probable given each probe.
+
+    `scored` has its pieces with their log-probabilities given the text itself, and then each probe.
+    Without an alignment the pieces are those. Without scores, or with scores of other pieces, which
+    a text has that was cut, no fall is known.
+    """
+    if not scored or not all(scored):
+        return alignment, []
+    alignment = alignment or Alignment([], [piece for piece, _ in scored[0]], None)
+    # Each part ends with the end, and a probe may have other parts than the text.
+    pieces = np.array(alignment.target_pieces)
+    is_word = pieces != pieces[-1]
+    values = [[x for piece, x in each if piece != pieces[-1]] for each in scored]
+    if {*map(len, values)} != {is_word.sum()} or not np.isfinite(values).all():
+        return alignment, []
+    falls = np.zeros((len(values) - 1, len(pieces)))
+    falls[:, is_word] = np.array(values[:1]) - values[1:]
+    return alignment, list(falls)
+
+
 def as_hypothesis(row: Mapping[str, Any]) -> Hypothesis:
     """A hypothesis from its outputs of a search."""
     hypothesis = Hypothesis(as_str(row["translations"]), float(row["scores"]))
@@ -155,10 +223,8 @@ def as_alignment(row: Mapping[str, Any]) -> Alignment | None:
     """The alignment of a target from the outputs of `align`, or of a search; None without one."""
     if not row.get("target_lengths"):
         return None
-    source, target = (
-        list(map(as_str, row[f"{side}_tokens"][: row[f"{side}_lengths"]]))
-        for side in ("source", "target")
-    )
+    sides = [(row[f"{x}_tokens"], row[f"{x}_lengths"]) for x in ("source", "target")]
+    source, target = (list(map(as_str, tokens[:length])) for tokens, length in sides)
     return Alignment(source, target, row["attention"][: len(target), : len(source)])
 
 

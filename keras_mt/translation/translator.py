@@ -98,9 +98,8 @@ class Translator(BaseTranslator):
         codes = self.options.source_language, self.options.target_language
         if shortlist is not None:
             self._check_shortlist(*codes)
-        self._set_languages(tokenizer.languages, shortlist.languages if shortlist else (), codes)
-        self._check_glossary(glossary)
-        self.glossary = glossary
+        pair = shortlist.languages if shortlist else ()
+        self._set_defaults(tokenizer.languages, pair, codes, glossary)
         self.card: dict[str, Any] = {}
         predictor = Predictor(self.models, shortlist)
         self._graph, self._functions = self.graph(predictor), {}
@@ -243,9 +242,6 @@ class Translator(BaseTranslator):
         translator = Translator(self.models, self.tokenizer, **{**arguments, **options})
         translator.card = self.card
         return translator
-
-    def token_counts(self, texts: Sequence[str]) -> list[int]:
-        return self.tokenizer.target_pieces(tf.constant(texts)).row_lengths().numpy().tolist()
 
     def _arguments(self):
         """The constructor's arguments, but for models and tokenizer."""

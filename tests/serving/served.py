@@ -12,16 +12,18 @@ import threading
 
 import uvicorn
 from conftest import ROOT
+from starlette.exceptions import HTTPException
 
 from keras_mt.serving.app import Service, Settings, create_app
 from keras_mt.serving.catalogue import Catalogue
 from keras_mt.serving.glossaries import Glossaries
-from keras_mt.serving.messages import Answer, Facts
+from keras_mt.serving.worker import Answer, Facts
 from keras_mt.text.fragment import Fragment
 from keras_mt.translation.results import Hypothesis
 
 MODEL = ROOT / "saved_models" / "multi30k_en_de_litert"
 KEY = "a-key"
+FULL = HTTPException(429, "too many texts are waiting: try again in 7 s", {"Retry-After": "7"})
 
 
 class Served:
@@ -72,7 +74,7 @@ class Capitals:
 
     def __init__(self, source="en", target="de", held=False):
         self.name, self.held, self.error = f"{source}-{target}", held, None
-        self.facts = Facts(0, [(source, target)], [], True, True, True, True, 8)
+        self.facts = Facts(0, [(source, target)], [], True, True, True, 8)
         self.running, self.calls = 0, []
 
     async def translate(self, jobs, waits=False):
@@ -91,7 +93,7 @@ class Capitals:
         if job.text == "refuse this":
             return Answer(refusal="it is refused")
         text = Fragment(job.text.upper(), getattr(job.text, "elements", ()))
-        return Answer([Hypothesis(text, 0.0)], tokens=1)
+        return Answer([Hypothesis(text, 0.0)])
 
 
 @contextlib.contextmanager

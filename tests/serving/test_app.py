@@ -5,13 +5,12 @@ import logging
 import re
 
 import pytest
-from served import KEY, Capitals
+from served import FULL, KEY, Capitals
 from starlette.testclient import TestClient
 
 from keras_mt.serving.app import Service, Settings, create_app
 from keras_mt.serving.catalogue import Catalogue
 from keras_mt.serving.glossaries import Glossaries
-from keras_mt.serving.pool import QueueFullError
 
 WISH = {"text": ["A dog runs."], "target_lang": "de"}
 HEADER = {"Authorization": f"DeepL-Auth-Key {KEY}"}
@@ -93,7 +92,7 @@ def test_errors_have_the_shape_of_the_interface(made):
 @pytest.mark.parametrize(
     ("error", "status", "message"),
     [
-        (QueueFullError(7), 429, "try again in 7 s"),
+        (FULL, 429, "try again in 7 s"),
         (RuntimeError("secret"), 500, "there is an error in the server"),
     ],
 )
@@ -173,7 +172,8 @@ def test_metrics_count_and_neither_they_nor_the_log_have_texts(made, caplog):
     assert value('requests_total{route="/v2/translate",status="200"}') == 1
     assert value('requests_total{route="/v2/translate",status="400"}') == 1
     assert value('latency_seconds_count{route="/v2/translate"}') == 2
-    assert value('texts_total{model="en-de"}') == value('tokens_total{model="en-de"}') == 2
+    assert value('texts_total{model="en-de"}') == 2
+    assert value('characters_total{model="en-de"}') == 2 * len(secret)
     logged = [vars(record) for record in caplog.records if record.name == "keras_mt.serving"]
     assert [record["status"] for record in logged] == [200, 400, 404, 200]
     assert logged[0]["user"] == f"name of {KEY}"

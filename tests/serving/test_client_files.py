@@ -7,17 +7,16 @@ import io
 import pytest
 from served import Capitals
 from starlette.datastructures import UploadFile
+from starlette.exceptions import HTTPException
 
 from keras_mt.serving.app import Service, Settings
 from keras_mt.serving.catalogue import Catalogue
-from keras_mt.serving.errors import ApiError
-from keras_mt.serving.files import Files
 from keras_mt.serving.glossaries import Glossaries
 from keras_mt.serving.texts import Wish
 
 
 def files_of(folder, *pools):
-    return Files(Service(Catalogue(pools or [Capitals()]), Settings(folder), Glossaries()))
+    return Service(Catalogue(pools or [Capitals()]), Settings(folder), Glossaries()).files
 
 
 async def begun(files, name, data, source="en", target="de"):
@@ -53,9 +52,9 @@ def test_what_is_refused_is_said_without_paths_of_the_server(tmp_path):
         (".srt", b""),
         ("", b""),
     ):
-        with pytest.raises(ApiError) as error:
+        with pytest.raises(HTTPException) as error:
             run(tmp_path, name, data)
-        assert error.value.status == 400 and str(tmp_path) not in error.value.message, name
+        assert error.value.status_code == 400 and str(tmp_path) not in error.value.detail, name
     data, counts = run(tmp_path, "a.txt", b"one\nrefuse this\n")
     assert (data, counts["refused"]) == (b"ONE\n\n", 1)
 
@@ -66,7 +65,7 @@ def test_a_file_of_no_named_language_has_that_of_its_texts(tmp_path):
     async def source(text):
         file = await begun(files, "a.txt", text, source="", target="fr")
         await file.task
-        return file.source
+        return file.wish.source
 
     assert asyncio.run(source(b"The dog runs through the park with its owner.\n")) == "en"
     assert asyncio.run(source(b"Der Hund rennt mit seinem Besitzer durch den Park.\n")) == "de"

@@ -8,11 +8,10 @@ import zipfile
 import deepl
 import pytest
 import requests
-from served import KEY, MODEL, Capitals, serving_here
+from served import FULL, KEY, MODEL, Capitals, serving_here
 
 from keras_mt.documents import translate_files
 from keras_mt.serving.glossaries import Glossaries
-from keras_mt.serving.pool import QueueFullError
 from keras_mt.text import Glossary
 from keras_mt.translation.exported import ExportedTranslator
 
@@ -357,7 +356,7 @@ def test_errors_arrive_as_those_of_the_client(tmp_path):
             client(server, "wrong").get_usage()
         answer = requests.get(f"{server.url}/v2/translate", {"text": "a" * 40_000})
         assert answer.status_code == 414 and "send a body" in answer.json()["message"]
-        pool.error = QueueFullError(7)
+        pool.error = FULL
         fails(deepl.TooManyRequestsException, 429, "try again in 7 s")
         assert (
             post(server, "translate", data={"text": "a", "target_lang": "de"}).headers[

@@ -8,11 +8,12 @@ import time
 
 import pytest
 from fake_worker import load, translate
+from starlette.exceptions import HTTPException
 
 from keras_mt.errors import InputError
 from keras_mt.serving import pool as pools
-from keras_mt.serving.messages import Answer, Job
-from keras_mt.serving.pool import Pool, QueueFullError
+from keras_mt.serving.pool import Pool
+from keras_mt.serving.worker import Answer, Job
 
 pytestmark = pytest.mark.long
 
@@ -27,7 +28,7 @@ def run(use, path="a model", **arguments):
     """What a coroutine function of a started pool returns, in 60 seconds at most."""
 
     async def body():
-        pool = Pool(path, {"a": "one", "b": "two"}.get, **arguments)
+        pool = Pool(path, **arguments)
         try:
             await pool.start()
             return await asyncio.wait_for(use(pool), 60)
@@ -124,7 +125,7 @@ def test_a_full_queue_refuses_and_says_when_to_come_again():
         await until(lambda: not pool.queue._waiting)
         waiting = asyncio.create_task(texts(pool, *["a"] * 10))
         await until(lambda: len(pool.queue) == 10)
-        with pytest.raises(QueueFullError, match="try again in") as error:
+        with pytest.raises(HTTPException, match="try again in") as error:
             await pool.translate([Job("b")])
         assert int(error.value.headers["Retry-After"]) >= 1
         # One that has the time comes when there is room.
@@ -133,24 +134,6 @@ def test_a_full_queue_refuses_and_says_when_to_come_again():
         await busy
 
     run(use, max_waiting=10)
-
-
-def test_a_worker_is_told_the_terms_of_a_glossary_once():
-    """The worker asserts it; one in its place is told again."""
-
-    async def use(pool):
-        async def with_glossary(key):
-            [answer] = await pool.translate([Job("x", glossary=key)])
-            return answer.hypotheses[0].text
-
-        for _ in range(2):
-            assert [await with_glossary(key) for key in ("a", "b", "a")] == [
-                "X ONE", "X TWO", "X ONE",
-            ]  # fmt: skip
-            [pid] = await texts(pool, "pid")
-            os.kill(int(pid), signal.SIGKILL)
-
-    run(use)
 
 
 @pytest.mark.parametrize(

@@ -5,14 +5,14 @@ import re
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from starlette.exceptions import HTTPException
 
-from keras_mt.serving.errors import ApiError
-from keras_mt.serving.messages import Answer, Facts
 from keras_mt.serving.texts import Plan, Wish
+from keras_mt.serving.worker import Answer, Facts
 from keras_mt.text import Fragment
 from keras_mt.translation.results import Hypothesis
 
-FACTS = Facts(0, [("en", "de")], [], True, True, True, True, 8)
+FACTS = Facts(0, [("en", "de")], [], True, True, True, 8)
 TEXTS = st.one_of(
     st.text("aB.? \t\n\r\x85\u3000。"), st.text(st.characters(exclude_categories=["C"]))
 )
@@ -98,9 +98,9 @@ def test_what_a_model_cannot_do_is_refused():
         ({"html": True}, "A <b>dog</b>.", "no attention"),
         ({"glossary": "x"}, "A dog.", "takes no glossary"),
     ):
-        with pytest.raises(ApiError, match=message) as error:
+        with pytest.raises(HTTPException, match=message) as error:
             Plan(text, Wish("en", "de", **wish), blind)
-        assert error.value.status == 400
+        assert error.value.status_code == 400
 
 
 def test_a_part_that_is_refused_or_fails_is_said():
@@ -109,9 +109,9 @@ def test_a_part_that_is_refused_or_fails_is_said():
         (Answer(refusal="too long"), 400, "'Two.' is refused: too long"),
         (Answer(failure="its workers died"), 500, "its workers died"),
     ):
-        with pytest.raises(ApiError, match=message) as error:
+        with pytest.raises(HTTPException, match=message) as error:
             plan.translation([Answer([Hypothesis("Eins.", 0.0)]), answer])
-        assert error.value.status == status
+        assert error.value.status_code == status
 
 
 def test_only_models_of_several_languages_are_told_which():

@@ -16,6 +16,7 @@ from keras_mt.convert import from_huggingface
 from keras_mt.convert.litert import to_litert
 from keras_mt.files import LITERT_MODEL, MODEL_CARD
 from keras_mt.models import ARCHITECTURES, ensure_built
+from keras_mt.translation.batches import batches_of
 
 needed("ai_edge_litert.interpreter")
 litert = needed("keras_mt.translation.litert")
@@ -100,7 +101,7 @@ def test_threads_share_no_interpreter(exported, sources):
 @pytest.mark.parametrize("most", [1, 3, 8])
 def test_rows_of_a_batch_are_few_and_of_similar_length(most):
     lengths = np.random.default_rng(0).integers(1, 60, 200).tolist()
-    batches = litert._batches(lengths, most, max_tokens=150)
+    batches = batches_of(lengths, most, 150, 0.75)
     assert sorted(i for batch in batches for i in batch) == list(range(200))
     for batch in batches:
         sizes = [lengths[i] for i in batch]
@@ -152,13 +153,6 @@ def test_what_is_damaged_is_named(exported_litert, tmp_path, damage, message):
 def _other_tokenizer(path):
     path.unlink()
     Tokenizer.train(["a b c"] * 9, 300).save(path)
-
-
-def test_an_export_from_ids_to_ids_of_old_is_named(tmp_path):
-    (tmp_path / LITERT_MODEL).touch()
-    (tmp_path / "ids.json").write_text("{}")
-    with pytest.raises(ValueError, match=r"older keras_mt.*export the run again"):
-        ExportedTranslator(tmp_path)
 
 
 def marked(golden, tokenizer):

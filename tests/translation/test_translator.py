@@ -20,7 +20,7 @@ from keras_mt.inference.segments import Segments, joined
 from keras_mt.models import ensure_built
 from keras_mt.models.seq2seq import copy_of
 from keras_mt.translation import Hypothesis
-from keras_mt.translation.batches import _batches, run_in_batches
+from keras_mt.translation.batches import batches_of, run_in_batches
 
 START, END = Tokenizer.bos_id, Tokenizer.eos_id
 
@@ -393,7 +393,7 @@ def test_one_translator_is_called_from_eight_threads(translator, sources):
 @pytest.mark.long
 def test_many_long_texts_are_batched_in_no_time():
     start = time.process_time()
-    found = _batches([10**6] * 200_000, most=256)
+    found = batches_of([10**6] * 200_000, 256, 64 * 512)
     assert found == [[i] for i in range(200_000)]
     assert time.process_time() - start < 5  # Copying the rest for each takes a minute.
 
