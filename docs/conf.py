@@ -55,6 +55,7 @@ def setup(app):
     app.connect("source-read", link_outside)
     app.connect("autodoc-process-docstring", set_formulas)
     app.connect("autodoc-process-signature", constructor)
+    app.connect("autodoc-skip-member", without_text)
     app.connect("sphinx-click-process-options", without_unset)
     app.connect("sphinx-click-process-epilog", example)
     app.add_html_math_renderer("mathml", (formula, None), (formula, None))
@@ -98,6 +99,11 @@ def constructor(app, what, name, thing, options, signature, returns):
         shown = [p.replace(annotation=p.empty) for p in list(own.parameters.values())[1:]]
         return str(inspect.Signature(shown)), returns
     return signature, returns
+
+
+def without_text(app, what, name, thing, skip, options):
+    """Fields of named tuples, which their class describes, have no text of their own."""
+    return skip or (getattr(thing, "__doc__", None) or "").startswith("Alias for field number")
 
 
 def without_unset(app, context, lines):
