@@ -125,7 +125,8 @@ def _converted(functions, predictor, quantization):
 def _with_shared_tables(converted):
     """The bytes of a model in which embeddings in 8 bits and a projection by them are one table.
 
-    The converter rounds the projection's by itself, with differences of 1.
+    The converter rounds the projection's by itself, with differences of 1 or none; without any it
+    makes them one itself.
     """
     model, found = schema.ModelT.InitFromPackedBuf(converted, 0), collections.defaultdict(dict)
     for tensor in (tensor for graph in model.subgraphs for tensor in graph.tensors):
@@ -135,7 +136,7 @@ def _with_shared_tables(converted):
             found[is_quantized].setdefault(tensor.buffer, []).append(tensor)
     for (place, tables), other in itertools.product(found[False].items(), found[True]):
         table, weights = (model.buffers[i].data for i in (place, other))
-        alike = table is not None and len(table) == len(weights)
+        alike = place != other and table is not None and len(table) == len(weights)
         if alike and np.abs(table.view("int8") - weights.view("int8").astype("int16")).max() <= 1:
             model.buffers[place].data = None
             for tensor in tables:

@@ -1,11 +1,12 @@
 """Models in LiteRT's format: its interpreter, without TensorFlow, finds what ours finds."""
 
+import numpy as np
 import pytest
 import sacrebleu
 import tensorflow as tf
 from command import keras_mt
 from conftest import needed
-from small import small
+from small import SIZES, small
 
 from keras_mt import Translator
 from keras_mt.convert import from_huggingface
@@ -56,6 +57,18 @@ def test_in_8_bits_it_translates_almost_the_same(load, sources, tmp_path):
     to_litert(ours, tmp_path / "int8")
     found = translations(tmp_path / "int8", ours, sources)
     assert sacrebleu.corpus_bleu(found, [ours(sources)]).score > 95
+
+
+def test_a_table_that_8_bits_hold_exactly_stays_in_the_file(load, sources, tmp_path):
+    tokenizer = load().tokenizer
+    model = small("transformer", tokenizer)
+    (table,) = (w for w in model.weights if w.shape == (tokenizer.vocab_size, SIZES["d_model"]))
+    steps = np.random.default_rng(1).integers(-127, 128, table.shape)
+    steps[:, 0] = 127
+    table.assign(steps / 256)
+    translator = Translator(model, tokenizer, beam_size=1, max_length=5)
+    to_litert(translator, tmp_path / "int8")
+    assert any(translations(tmp_path / "int8", translator, sources[:2]))
 
 
 @pytest.mark.exhaustive
