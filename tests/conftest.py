@@ -143,6 +143,19 @@ def corpus(tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
+def brief_corpus(corpus, tmp_path_factory):
+    """Its sentences of like length alone, so that an epoch has three steps of 512 tokens."""
+    folder = tmp_path_factory.mktemp("brief_corpus")
+    for split in ("train", "validation"):
+        sides = [(corpus / f"{language}.{split}.txt").read_text() for language in ("pt", "en")]
+        pairs = zip(*(side.splitlines() for side in sides), strict=True)
+        pairs = [pair for pair in pairs if {len(text.split()) for text in pair} == {6}]
+        for language, lines in zip(("pt", "en"), zip(*pairs, strict=True), strict=True):
+            (folder / f"{language}.{split}.txt").write_text("\n".join(lines))
+    return folder
+
+
+@pytest.fixture(scope="session")
 def micro():
     """The name of a preset that TensorFlow traces in no time."""
     from keras_mt.models import PRESETS

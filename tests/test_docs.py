@@ -137,23 +137,10 @@ def test_scripts_have_the_options_that_they_are_given(python, script):
     assert all(option in text for option in scripts()[script])
 
 
-OTHERS = (
-    *(
-        ".",
-        "docker",
-        "curl",
-        "pip",
-        "python3",
-        "mkdir",
-        "grep",
-        "cp",
-        "cat",
-        "head",
-        "split",
-        "printf",
-    ),
-    *("msgattrib", "argospm", "argos-translate"),
-)
+COMMANDS = {
+    "make", "keras-mt", "python", ".", "docker", "curl", "pip", "python3", "mkdir", "grep", "cp",
+    "cat", "head", "split", "printf", "msgattrib", "argospm", "argos-translate",
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("block", dict.fromkeys(blocks("sh")))
@@ -164,7 +151,7 @@ def test_other_shell_is_parsed(block):
     subprocess.run(["bash", "-nc", block], check=True)
     for line in block.replace("\\\n", "").splitlines():
         words = shlex.split(line.split(" | ")[-1].split(" < ")[0].split(" > ")[0])
-        assert words[0] in (*("make", "keras-mt", "python"), *OTHERS)
+        assert words[0] in COMMANDS
         if words[0] == "python":
             assert (ROOT / words[1]).is_file()
         if words[0] == "make":

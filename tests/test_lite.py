@@ -11,18 +11,20 @@ from importlib import metadata
 import pytest
 from conftest import ROOT
 
-from keras_mt import ExportedTranslator, Translator, convert
+from keras_mt import ExportedTranslator, Glossary
 
 pytestmark = pytest.mark.long
 
-TEXTS = ["O livro é novo.", "O <b>livro</b> está em cima da mesa."]
+EXPORT = ROOT / "saved_models" / "multi30k_en_de_litert"
+TEXTS = ["Two dogs run.", "A man is reading a <b>book</b>."]
 PYTHON = """
 import sys, keras_mt
 
-glossary = keras_mt.Glossary({"livro": "volume"})
+glossary = keras_mt.Glossary({"dogs": "Köter"})
 translator = keras_mt.ExportedTranslator(sys.argv[1], glossary=glossary)
-print(translator("O livro é novo."))
-print(*translator.align_words("O livro.", "The book."), translator.score("O livro.", "The book."))
+print(translator("Two dogs run."))
+print(*translator.align_words("Two dogs.", "Zwei Hunde."))
+print(translator.score("Two dogs.", "Zwei Hunde."))
 try:
     keras_mt.Translator
 except ImportError as error:
@@ -42,19 +44,12 @@ assert not heavy, heavy
 
 
 @pytest.fixture(scope="module")
-def export(run_dir, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("litert") / "pt_en"
-    convert.export(Translator.load(run_dir), folder, "litert")
-    return folder
-
-
-@pytest.fixture(scope="module")
 def files(tmp_path_factory):
     folder = tmp_path_factory.mktemp("files")
-    (folder / "pt.txt").write_text("".join(f"{text}\n" for text in TEXTS))
-    (folder / "en.txt").write_text("The book is new.\nThe book is on the table.\n")
-    (folder / "terms.tsv").write_text("livro\tvolume\n")
-    (folder / "pairs.tsv").write_text("O livro é novo.\tThe book is new.\n")
+    (folder / "en.txt").write_text("".join(f"{text}\n" for text in TEXTS))
+    (folder / "de.txt").write_text("Zwei Hunde rennen.\nEin Mann liest ein Buch.\n")
+    (folder / "terms.tsv").write_text("dogs\tKöter\n", encoding="utf-8")
+    (folder / "pairs.tsv").write_text("Two dogs run.\tZwei Hunde rennen.\n")
     return folder
 
 
@@ -85,38 +80,40 @@ def run(*command, **options):
     )
 
 
-def test_an_environment_without_them_translates(environment, export, files):
+def test_an_environment_without_them_translates(environment, files):
     def translated(*options):
-        command = "translate", export, files / "pt.txt", *options
+        command = "translate", EXPORT, files / "en.txt", *options
         result = run(environment, "-m", "keras_mt", *command, cwd=files)
         assert (result.returncode, result.stderr) == (0, "")
         return result.stdout.splitlines()
 
-    here = ExportedTranslator(export)
+    here, glossary = ExportedTranslator(EXPORT), Glossary({"dogs": "Köter"})
     assert translated() == here(TEXTS)
     assert translated("--markup", "html") == here(TEXTS, markup="html")
-    assert translated("--glossary", files / "terms.tsv")[0] == "The volume is new."
-    result = run(environment, "-c", PYTHON, export, cwd=files)
-    score = here.score("O livro.", "The book.")
-    expected = "The volume is new.", f"[0 0] [1 1] {score}"
+    with_terms = here(TEXTS, glossary=glossary)
+    assert translated("--glossary", files / "terms.tsv") == with_terms
+    assert "Köter" in with_terms[0]
+    result = run(environment, "-c", PYTHON, EXPORT, cwd=files)
+    score = here.score("Two dogs.", "Zwei Hunde.")
     assert result.stdout.splitlines() == [
-        *expected, "keras_mt.Translator needs keras, which is not installed: pip install keras_mt"
+        with_terms[0], "[0 0] [1 1]", str(score),
+        "keras_mt.Translator needs keras, which is not installed: pip install keras_mt"
     ]  # fmt: skip
 
 
-def test_what_needs_more_names_it(environment, export, files):
-    corpus = "--data", files / "pairs.tsv", "--source", "pt", "--target", "en"
+def test_what_needs_more_names_it(environment, files):
+    corpus = "--data", files / "pairs.tsv", "--source", "en", "--target", "de"
     for command, message in (
         (("translate", ROOT / "saved_models" / "multi30k_en_de"), "needs tensorflow, which is not"),
         (("train", *corpus, "--output", files / "run"), "needs tensorflow, which is not installed"),
-        (("evaluate", export, *corpus), "needs sacrebleu, which is not installed"),
+        (("evaluate", EXPORT, *corpus), "needs sacrebleu, which is not installed"),
     ):
         result = run(environment, "-m", "keras_mt", *command, input="", cwd=files)
         assert result.returncode == 1 and len(result.stderr.splitlines()) == 1
         assert message in result.stderr
 
 
-def test_without_what_runs_it_the_packages_are_named(export, monkeypatch):
+def test_without_what_runs_it_the_packages_are_named(monkeypatch):
     for missing in ("re2", "ai_edge_litert.interpreter"):
         with monkeypatch.context() as patch:
             for ours in ("keras_mt.text.plain", "keras_mt.translation.litert"):
@@ -124,23 +121,23 @@ def test_without_what_runs_it_the_packages_are_named(export, monkeypatch):
             patch.setitem(sys.modules, missing, None)
             package = missing.partition(".")[0]
             with pytest.raises(ImportError, match=rf"{package}, .* ai-edge-litert google-re2$"):
-                ExportedTranslator(export)
+                ExportedTranslator(EXPORT)
 
 
 @pytest.mark.parametrize(
     "command",
     [
-        "translate {export} {files}/pt.txt --json",
-        "translate {export} {files}/pt.txt --markup html --glossary {files}/terms.tsv",
-        "translate-files {export} {files}/out {files}/pt.txt",
-        "score {export} {files}/pt.txt {files}/en.txt",
-        "align {export} {files}/pt.txt {files}/en.txt --pharaoh",
-        "evaluate {export} --data {files}/pairs.tsv --source pt --target en",
-        "evaluate --hypotheses {files}/one.txt --data {files}/pairs.tsv --source pt --target en",
+        "translate {export} {files}/en.txt --json",
+        "translate {export} {files}/en.txt --markup html --glossary {files}/terms.tsv",
+        "translate-files {export} {files}/out {files}/en.txt",
+        "score {export} {files}/en.txt {files}/de.txt",
+        "align {export} {files}/en.txt {files}/de.txt --pharaoh",
+        "evaluate {export} --data {files}/pairs.tsv --source en --target de",
+        "evaluate --hypotheses {files}/one.txt --data {files}/pairs.tsv --source en --target de",
     ],
 )
-def test_no_command_imports_them(command, export, files):
-    (files / "one.txt").write_text("The book is new.\n")
-    words = command.format(export=export, files=files).split()
+def test_no_command_imports_them(command, files):
+    (files / "one.txt").write_text("Zwei Hunde rennen.\n")
+    words = command.format(export=EXPORT, files=files).split()
     result = run(sys.executable, "-c", COMMAND, *words, cwd=ROOT)
     assert result.returncode == 0, result.stderr

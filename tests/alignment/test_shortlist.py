@@ -5,13 +5,12 @@ import json
 import numpy as np
 import pytest
 import tensorflow as tf
-from click.testing import CliRunner
+from command import keras_mt
 from letters import Letters, Marked, Tongues
 from test_seam import MAKERS, MAX_LENGTH, by_brute_force, decoder_only, sharpened, transformer
 
 from keras_mt import ExportedTranslator, Transformer, Translator
 from keras_mt.alignment import Aligner, Shortlist
-from keras_mt.cli import main
 from keras_mt.convert.ctranslate2 import to_ctranslate2
 from keras_mt.convert.huggingface import to_huggingface
 from keras_mt.data import load_corpus, phrasebook
@@ -40,8 +39,8 @@ ONLY = allowed([], [A, C], [B], [A], [D, B], [])  # a: a or c, b: b, c: a, d: d 
     ("name", "tokenizer"),
     [
         ("variants", Letters()),
-        ("variants", Marked()),
-        ("recurrent", Marked()),
+        pytest.param("variants", Marked(), marks=pytest.mark.long),
+        pytest.param("recurrent", Marked(), marks=pytest.mark.long),
         ("decoder_only", Letters()),
     ],
     ids=["variants", "forced", "recurrent", "decoder-only"],
@@ -100,6 +99,7 @@ def test_a_row_does_not_depend_on_the_others(eager):
     assert set(alone[0].text) <= {"b"} and set(alone[2].text) <= {"a"}
 
 
+@pytest.mark.long
 def test_a_prefix_is_there_whatever_the_shortlist_says(eager):
     tokenizer = Letters()
     model = sharpened(MAKERS["variants"](tokenizer), tokenizer)
@@ -135,6 +135,7 @@ def test_a_row_has_the_most_probable_targets_of_the_aligner():
         assert [t for t in found.table[s, 1:] if t >= 0] == best
 
 
+@pytest.mark.long
 def test_most_translations_stay_and_the_export_gives_the_same(
     eager, load, learned, sources, tmp_path, signatures_alone
 ):
@@ -196,9 +197,8 @@ def test_a_file_of_another_tokenizer_or_kind_is_refused(learned, load, run_dir, 
     with pytest.raises(ValueError, match="leave `temperature` out"):
         load().with_options(shortlist=again, temperature=1.0)
     path.write_bytes(path.read_bytes()[:-100])
-    arguments = ["translate", str(run_dir), "--shortlist", str(path)]
-    result = CliRunner().invoke(main, arguments, input="O livro.")
-    assert result.exit_code and "short is not a shortlist" in result.output
+    result = keras_mt("translate", run_dir, "--shortlist", path, stdin="O livro.", exit_code=1)
+    assert "short is not a shortlist" in result.stderr
 
 
 def test_of_several_languages_it_is_for_one_pair(eager):
@@ -241,30 +241,26 @@ def test_a_model_with_a_step_of_its_own_keeps_it(eager):
 
 @pytest.mark.long
 def test_the_command_learns_one_and_the_others_take_it(eager, run_dir, load, corpus, tmp_path):
-    path, pairs = str(tmp_path / "short"), ["--data", str(corpus), "--source", "pt"]
-    arguments = ["shortlist", str(run_dir), path, *pairs, "--target", "en", "--size", "30"]
-    result = CliRunner().invoke(main, arguments, catch_exceptions=False)
-    assert result.exit_code == 0, result.output
+    path, pairs = tmp_path / "short", ("--data", corpus, "--source", "pt")
+    learn = "shortlist", run_dir, path, *pairs, "--target", "en", "--size", 30
+    keras_mt(*learn)
     found = Shortlist.load(path)
     assert found.table.shape == (load().tokenizer.vocab_size, 31) and len(found.always) == 200
-    result = CliRunner().invoke(main, arguments)
-    assert "exists and is not overwritten" in result.output
-    failing = ["shortlist", str(run_dir), str(tmp_path / "new/short"), *pairs, "--target", "de"]
-    assert "de.train.txt" in CliRunner().invoke(main, failing).output
+    assert "exists and is not overwritten" in keras_mt(*learn, exit_code=1).stderr
+    failing = "shortlist", run_dir, tmp_path / "new/short", *pairs, "--target", "de"
+    assert "de.train.txt" in keras_mt(*failing, exit_code=1).stderr
     assert [file.name for file in tmp_path.iterdir()] == ["short"]
-    arguments = ["translate", str(run_dir), "--shortlist", path]
-    result = CliRunner().invoke(main, arguments, input="O livro.\n")
+    result = keras_mt("translate", run_dir, "--shortlist", path, stdin="O livro.\n")
     expected = load().with_options(shortlist=found)("O livro.")
     assert result.output.splitlines()[-1] == expected
-    measured = ["evaluate", str(run_dir), *pairs, "--target", "en", "--shortlist", path]
+    measured = "evaluate", run_dir, *pairs, "--target", "en", "--shortlist", path
     with pytest.MonkeyPatch.context() as patch:  # Of a few sentences.
         few = ["O livro."], ["The book."]
         patch.setattr("keras_mt.cli.evaluate._corpus_split", lambda *_: few)
-        result = CliRunner().invoke(main, measured, catch_exceptions=False)
+        result = keras_mt(*measured)
     scores = json.loads(result.stdout.splitlines()[-1])
-    assert (scores["system"], scores["shortlist"]) == (str(run_dir), path)
-    arguments = ["export", str(run_dir), str(tmp_path / "x"), "--shortlist", path]
-    result = CliRunner().invoke(main, [*arguments, "--format", "marian"])
-    assert "leave --shortlist out: --format marian" in result.output
+    assert (scores["system"], scores["shortlist"]) == (str(run_dir), str(path))
+    export = "export", run_dir, tmp_path / "x", "--shortlist", path, "--format", "marian"
+    assert "leave --shortlist out: --format marian" in keras_mt(*export, exit_code=2).stderr
     with pytest.raises(ValueError, match="transformers cannot hold a shortlist"):
         to_huggingface(load().with_options(shortlist=found), tmp_path / "marian")

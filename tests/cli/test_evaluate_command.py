@@ -9,6 +9,7 @@ from keras_mt.cli import main
 pytestmark = pytest.mark.usefixtures("load_once")
 
 
+@pytest.mark.long
 def test_evaluate_takes_an_ensemble(eager, run_dir, sources, tmp_path):
     pairs = zip(sources[1:3], ("The book is on the table.", "Where is my newspaper?"), strict=True)
     (tmp_path / "pairs.tsv").write_text("".join("\t".join(pair) + "\n" for pair in pairs))
@@ -51,6 +52,7 @@ def test_evaluate_prints_sacrebleus_scores_last(run_dir, load, corpus, exported)
     assert set(others) == set(scores) and 50 < others["bleu"] != scores["bleu"]
 
 
+@pytest.mark.long
 def test_evaluate_says_whether_sentences_are_split(eager, run_dir, exported, tmp_path):
     (tmp_path / "pairs.tsv").write_text("Olá!\tHello!\n", encoding="utf-8")
     arguments = ["--data", tmp_path / "pairs.tsv", "--source", "pt", "--target", "en"]

@@ -3,10 +3,10 @@
 import shutil
 
 import pytest
-from click.testing import CliRunner
+from command import keras_mt
 
-from keras_mt.cli import main
 from keras_mt.convert.card import read_card
+from keras_mt.run_folder import RunFolder
 
 
 @pytest.mark.parametrize(
@@ -40,8 +40,8 @@ def test_a_card_says_license_and_languages(header, line, non_commercial, tmp_pat
 def test_the_command_says_the_license_first(golden, tmp_path):
     folder = shutil.copytree(golden / "nllb", tmp_path / "nllb")
     (folder / "README.md").write_text("---\nlicense: cc-by-nc-4.0\nlanguage: [en, pt]\n---\n")
-    result = CliRunner().invoke(main, ["import", str(folder), str(tmp_path / "run")])
-    assert result.exit_code == 0, result.output
-    first, warning, last = result.stdout.splitlines()
+    run = tmp_path / "run"
+    first, warning, last = keras_mt("import", folder, run).stdout.splitlines()
     assert first == "license: cc-by-nc-4.0; languages: en, pt"
     assert "non-commercial" in warning and last.startswith("imported ")
+    assert RunFolder(run).card()["license"] == "cc-by-nc-4.0"

@@ -5,12 +5,12 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
-from click.testing import CliRunner
+from command import keras_mt
 from conftest import ROOT
 from letters import Letters, Marked
 from tensorflow.core.protobuf.saved_model_pb2 import SavedModel
 
-from keras_mt import ExportedTranslator, Translator, cli
+from keras_mt import ExportedTranslator, Translator
 from keras_mt.inference.confidence import repeats
 from keras_mt.models import Seq2Seq
 
@@ -114,8 +114,7 @@ def test_a_forced_token_is_no_doubt(eager):
 
 def test_the_command_writes_warnings_as_json(looping, monkeypatch):
     monkeypatch.setattr("keras_mt.cli.translate.load_translator", lambda *_: looping)
-    arguments, lines = ["translate", str(ROOT), "--json"], b"abcdbadc\ncdcdcdcdcd\n\n"
-    result = CliRunner().invoke(cli.main, arguments, input=lines, catch_exceptions=False)
+    result = keras_mt("translate", ROOT, "--json", stdin=b"abcdbadc\ncdcdcdcdcd\n\n")
     rows = [json.loads(line)["translations"][0] for line in result.stdout.splitlines()]
     assert [row["warnings"] for row in rows] == [["loop", "length"], ["length"], []]
     assert [*rows[0]] == ["text", "score", "mean_log_prob", "worst_token", "warnings"]
@@ -136,7 +135,7 @@ def test_other_options_leave_the_rest_as_it_is(looping):
 
 
 def test_an_export_gives_a_confidence_where_it_was_asked_for(eager, load, sources, tmp_path):
-    translator = load(beam_size=2, n_best=2)
+    translator = load(beam_size=2, n_best=2, max_length=16)
     translator.export(tmp_path / "1", signatures=["serving_default", "confidence"])
     reader = ExportedTranslator(tmp_path / "1")
     texts = [*sources[1:4], "palavra " * 40, ""]

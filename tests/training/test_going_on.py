@@ -18,6 +18,7 @@ from keras_mt.run_folder import RunConfig, RunFolder
 from keras_mt.training import architecture, compiling, session, train
 from keras_mt.training.checkpoints import average_run
 from keras_mt.training.corpora import existing_tokenizer
+from keras_mt.training.resolve import with_fingerprints
 
 pytestmark = pytest.mark.usefixtures("micro", "bare_end")
 
@@ -162,23 +163,30 @@ def test_the_same_corpus_may_lie_elsewhere_and_another_is_refused(corpus, copy, 
     go_on(elsewhere, copy, report=messages.append)
     assert any("resumed at step 2" in message for message in messages)
     assert config(copy)["data"] == [str(elsewhere)]
-    for language, split, change, message in (
-        ("pt", "train", swap, r"a0 has changed .* 300 pairs before, 300 now.*same order"),
-        ("en", "validation", lambda x: x.__setitem__(7, "x"), r"validation split of \S*a1 has ch"),
+    other = changed(corpus, tmp_path / "other", "pt", "train", swap)
+    message = r"other has changed .* 300 pairs before, 300 now.*same order"
+    with pytest.raises(ValueError, match=message):
+        go_on(other, copy)
+
+
+def test_corpora_that_have_changed_are_named(begun):
+    begun = RunFolder(begun).config
+    prints = begun.fingerprints["corpora"]
+    assert [each["pairs"] for each in prints] == [300, 20]
+
+    def resumed(*prints):
+        parts = [SimpleNamespace(encoded=SimpleNamespace(fingerprints=x)) for x in prints]
+        return with_fingerprints(begun, SimpleNamespace(validation={"": None}), None, *parts)
+
+    assert resumed(prints[:1], prints[1:]) == begun
+    shorter, other = {**prints[0], "pairs": 299}, {**prints[1], "sha256": "0"}
+    for found, message in (
+        (([shorter], prints[1:]), "corpus0 has changed .* 300 pairs before, 299 now"),
+        ((prints[:1], [other]), "the validation split of .*corpus0 has changed .* 20 now"),
+        ((prints[:1] * 2, prints[1:]), "2 corpora, counting validation, .* 3"),
     ):
-        number = message.split(" has")[0][-1]
-        other = changed(corpus, tmp_path / f"a{number}", language, split, change)
         with pytest.raises(ValueError, match=message):
-            go_on(other, copy)
-    shorter = tmp_path / "shorter"
-    shutil.copytree(corpus, shorter)
-    for language in ("pt", "en"):
-        path = shorter / f"{language}.train.txt"
-        path.write_text("".join(path.read_text().splitlines(keepends=True)[:299]))
-    with pytest.raises(ValueError, match="300 pairs before, 299 now"):
-        go_on(shorter, copy)
-    with pytest.raises(ValueError, match=r"2 corpora, counting validation, .* 3"):
-        go_on([corpus, elsewhere], copy)
+            resumed(*found)
 
 
 def test_a_run_takes_a_tokenizer_that_is_there(begun, tmp_path):

@@ -63,10 +63,10 @@ def base(run_dir, tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def tuned(corpus, base, tmp_path_factory):
+def tuned(brief_corpus, base, tmp_path_factory):
     """A step, and a second of the run that goes on; the weights at each end."""
     output = tmp_path_factory.mktemp("tuned") / "run"
-    options = {"data": corpus, "source": "pt", "target": "en", "init": base, **LORA}
+    options = {"data": brief_corpus, "source": "pt", "target": "en", "init": base, **LORA}
     tf.config.run_functions_eagerly(True)  # As the fixture `eager`, which is of one test.
     with bare_ends():
         found = ends(output, 1, 2, **options)
@@ -93,17 +93,17 @@ def test_averaging_is_of_the_weights_and_not_of_their_factors(tuned, tmp_path):
     assert_same_weights(tmp_path / "averaged", means, atol=1e-6)
 
 
-def test_the_best_adapters_are_written_merged(eager, corpus, base, tmp_path):
+def test_the_best_adapters_are_written_merged(eager, brief_corpus, base, tmp_path):
     options = {**LORA, "learning_rate": 1.0, "warmup_steps": 1, "weights": "best", "epochs": 1}
     options |= {"checkpoint_steps": 100, "batch_tokens": 4096}
-    train(corpus, "pt", "en", tmp_path / "run", init=base, **options)
+    train(brief_corpus, "pt", "en", tmp_path / "run", init=base, **options)
     best = RunFolder(tmp_path / "run").load_model()
     copy = clone(best)
     copy.load_weights(tmp_path / "run" / "checkpoints" / "best.weights.h5")
     assert_same_weights(best, copy)
 
 
-def test_other_weights_under_the_adapters_are_refused(eager, corpus, base, tuned, tmp_path):
+def test_other_weights_under_the_adapters_are_refused(eager, brief_corpus, base, tuned, tmp_path):
     output = shutil.copytree(tuned[0], tmp_path / "run")
     other = shutil.copytree(base, tmp_path / "base")
     model = RunFolder(other).load_model()
@@ -112,8 +112,8 @@ def test_other_weights_under_the_adapters_are_refused(eager, corpus, base, tuned
     kept["init"] = str(other)
     (output / "config.json").write_text(json.dumps(kept))
     with pytest.raises(ValueError, match="have changed since the run began"):
-        train(corpus, "pt", "en", output, init=other, steps=4, **LORA)
+        train(brief_corpus, "pt", "en", output, init=other, steps=4, **LORA)
     with pytest.raises(ValueError, match="have changed since the run began"):
         average_run(output, tmp_path / "averaged", last=1)
     with pytest.raises(ValueError, match="lora_rank was 2, now 3"):
-        train(corpus, "pt", "en", tuned[0], init=base, steps=4, **{**LORA, "lora_rank": 3})
+        train(brief_corpus, "pt", "en", tuned[0], init=base, steps=4, **{**LORA, "lora_rank": 3})

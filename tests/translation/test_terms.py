@@ -8,10 +8,9 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
-from click.testing import CliRunner
+from command import keras_mt
 
 from keras_mt import ExportedTranslator, Glossary, Transformer, Translator
-from keras_mt.cli import main
 from keras_mt.convert import saved_model
 from keras_mt.evaluation.scoring import terms_kept
 from keras_mt.inference import Predictor
@@ -103,7 +102,7 @@ class InMemory(ExportedTranslator):
         self.trusted_attention = translator.trusted_attention
 
 
-@pytest.mark.parametrize("confidence", [False, True])
+@pytest.mark.parametrize("confidence", [False, pytest.param(True, marks=pytest.mark.long)])
 def test_a_run_and_its_export_answer_alike(load, confidence):
     """One call of `align` does all, with a confidence and several hypotheses too."""
     texts = ["O livro {x} da mesa.", "O <b>gato</b> dorme."]
@@ -215,12 +214,11 @@ def test_the_command(load_once, run_dir, tmp_path, corpus):
     found = [pair for pair in zip(*sides, strict=True) if known.search(pair[0])]
     pairs.write_text("".join("\t".join(pair) + "\n" for pair in found), encoding="utf-8")
     path.write_text("# animals\ngato\ttiger cat\nlivro\tvolume\n", encoding="utf-8")
-    run = CliRunner().invoke
-    arguments = ["--glossary", str(path), "--beam-size", "2", "--keep", "url,number"]
-    result = run(main, ["translate", str(run_dir), *arguments], input="O gato 3.5 dorme.\n")
-    assert "tiger cat" in result.stdout and "3.5" in result.stdout, result.output
-    arguments += ["--data", str(pairs), "--source", "pt", "--target", "en"]
-    result = run(main, ["evaluate", str(run_dir), *arguments])
+    arguments = "--glossary", path, "--beam-size", 2, "--keep", "url,number"
+    printed = keras_mt("translate", run_dir, *arguments, stdin="O gato 3.5 dorme.\n").stdout
+    assert "tiger cat" in printed and "3.5" in printed
+    data = "--data", pairs, "--source", "pt", "--target", "en"
+    result = keras_mt("evaluate", run_dir, *arguments, *data)
     expected = sum(len(known.findall(source)) for source, _ in found)
     terms = json.loads(result.stdout.splitlines()[-1])["terms"]
     assert terms == {"share": 1.0, "occurrences": expected} and expected > 0
