@@ -69,13 +69,11 @@ def usable_cores() -> int:
     return os.cpu_count() or 1
 
 
-def batches_of(
-    lengths: Sequence[int], most: int, size: float, least: float = 0.0
-) -> list[list[int]]:
+def batches_of(lengths: Sequence[int], most: int, size: float, least: float = 0) -> list[list[int]]:
     """The places of rows of these lengths in batches, longest first.
 
-    A batch has one row; or at most so many, of at most `size` in all with each as long as the
-    longest, whose lengths are at least the share `least` of the longest.
+    A batch has at most `most` rows, and at most `size` in all, where each row counts as the
+    longest; or it is one row. None is shorter than the share `least` of the longest.
     """
     batches, longest = [], 0
     for i in sorted(range(len(lengths)), key=lambda i: -lengths[i]):
