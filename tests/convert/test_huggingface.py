@@ -152,13 +152,12 @@ def test_a_mark_holds_for_all_sentences_of_a_line(eager, imported):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(
-    ("name", "number"),
-    [("marian_apart", 6), *(pytest.param(name, 300, marks=EXHAUSTIVE) for name in NAMES)],
-)
+@pytest.mark.exhaustive
+@every_folder
 def test_all_translations_are_those_of_transformers(
-    eager, golden, name, number, tmp_path, signatures_alone
+    eager, golden, name, tmp_path, signatures_alone
 ):
+    number = 300
     run = tmp_path / "run"
     import_model(golden / name, run)
     for how, options in {
@@ -170,8 +169,6 @@ def test_all_translations_are_those_of_transformers(
             continue  # With one beam transformers penalizes repetitions by logits.
         translator = Translator.load(run, **options)
         found = check_search(translator, golden, name, how, number)
-    if number == 6:
-        return  # test_marian.py exports an import too.
     # Of plain TensorFlow, in batches of its own.
     signatures_alone("serving_default")
     translator.export(tmp_path / "exported" / "1")

@@ -88,8 +88,8 @@ def small(name, **options):
 # Variants of others, left to the long tests or to the exhaustive ones.
 LONG, EXHAUSTIVE = [pytest.mark.long], [pytest.mark.long, pytest.mark.exhaustive]
 MARKS = {
-    "rotary": LONG, "recurrences": LONG, "unequal sides": LONG, "lstm": LONG, "gpt2": LONG,
-    "sinusoidal": EXHAUSTIVE, "no positions": EXHAUSTIVE,
+    "recurrences": LONG, "unequal sides": LONG, "lstm": LONG, "rotary": EXHAUSTIVE,
+    "gpt2": EXHAUSTIVE, "sinusoidal": EXHAUSTIVE, "no positions": EXHAUSTIVE,
 }  # fmt: skip
 
 

@@ -90,7 +90,7 @@ PAIRS = [
     pytest.param(("variants", Marked), id="variants"),
     pytest.param(("recurrent", Marked), id="recurrent", marks=pytest.mark.long),
     pytest.param(("own", Letters), id="own", marks=EXHAUSTIVE),
-    pytest.param(("experts", Letters), id="experts", marks=pytest.mark.long),
+    pytest.param(("experts", Letters), id="experts", marks=EXHAUSTIVE),
 ]
 
 
