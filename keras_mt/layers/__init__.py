@@ -15,7 +15,20 @@ from keras_mt.layers.rotary import rotate_by_position
 from keras_mt.layers.ssru import SSRU
 from keras_mt.layers.token_masking import TokenMasking
 
-__all__ = ["SSRU", "CausalSelfAttention", "CrossAttention", "DecoderBlock", "EncoderBlock"]
-__all__ += ["FeedForward", "MixtureOfExperts", "MultiHeadAttention", "PositionalEmbedding"]
-__all__ += ["RelativePositions", "TokenMasking", "rotate_by_position"]
-__all__ += ["scaled_dot_product_attention", "sinusoidal_positions", "target_mask"]
+__all__ = [
+    "SSRU",
+    "CausalSelfAttention",
+    "CrossAttention",
+    "DecoderBlock",
+    "EncoderBlock",
+    "FeedForward",
+    "MixtureOfExperts",
+    "MultiHeadAttention",
+    "PositionalEmbedding",
+    "RelativePositions",
+    "TokenMasking",
+    "rotate_by_position",
+    "scaled_dot_product_attention",
+    "sinusoidal_positions",
+    "target_mask",
+]

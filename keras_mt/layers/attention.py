@@ -134,9 +134,13 @@ class MultiHeadAttention(SequenceLayer):
 
     def _projection(self, name, units, input_shape, variance=0.5):
         glorot = keras.initializers.VarianceScaling(variance, "fan_avg", "uniform")
-        options = {"kernel_initializer": _copy(self.kernel_initializer) or glorot}
-        options["bias_initializer"] = _copy(self.bias_initializer)
-        return self._dense(name, units, input_shape, **options)
+        return self._dense(
+            name,
+            units,
+            input_shape,
+            kernel_initializer=_copy(self.kernel_initializer) or glorot,
+            bias_initializer=_copy(self.bias_initializer),
+        )
 
     def call(
         self,
@@ -190,8 +194,9 @@ class MultiHeadAttention(SequenceLayer):
         The mask broadcasts to `[batch, query_length, key_length]`, or to that of each head.
         """
         mask = None if mask is None else _for_each_head(mask)
-        options = self.dropout_layer, training, bias, self.scale_attention
-        return scaled_dot_product_attention(queries, keys, values, mask, *options)
+        return scaled_dot_product_attention(
+            queries, keys, values, mask, self.dropout_layer, training, bias, self.scale_attention
+        )
 
     def _split_heads(self, x, heads, sizes=None, with_gradient=True):
         """`[batch, length, units]`, or with axes joined, to `[batch, heads, length, dim]`."""
@@ -286,9 +291,15 @@ class CausalSelfAttention(MultiHeadAttention):
         training: bool | None = None,
         attention_bias: Tensor | None = None,
     ) -> Tensor | tuple[Tensor, Tensor]:
-        options = {"return_attention_scores": return_attention_scores, "training": training}
-        options |= {"use_causal_mask": True, "attention_bias": attention_bias}
-        return super().call(inputs, inputs, value_mask=mask, **options)
+        return super().call(
+            inputs,
+            inputs,
+            value_mask=mask,
+            return_attention_scores=return_attention_scores,
+            training=training,
+            use_causal_mask=True,
+            attention_bias=attention_bias,
+        )
 
     def empty_cache(self, batch_size: int | Tensor) -> tuple[Tensor, Tensor]:
         """The cache for the first `step`: keys and values as those of `project`, of length 0."""
@@ -396,8 +407,13 @@ class CrossAttention(MultiHeadAttention):
         return_attention_scores: bool = False,
         training: bool | None = None,
     ) -> Tensor | tuple[Tensor, Tensor]:
-        options = {"return_attention_scores": return_attention_scores, "training": training}
-        return super().call(target, memory, value_mask=memory_mask, **options)
+        return super().call(
+            target,
+            memory,
+            value_mask=memory_mask,
+            return_attention_scores=return_attention_scores,
+            training=training,
+        )
 
     def step(
         self,
@@ -410,8 +426,10 @@ class CrossAttention(MultiHeadAttention):
 
         `keys_and_values` is what `project` returned for the memory, the same at each step.
         """
-        sizes, queries = _sizes(inputs, keys_and_values[0], new), self.query_dense(inputs)
-        queries = self._split_heads(queries, self.num_heads, sizes, with_gradient=False)
+        sizes = _sizes(inputs, keys_and_values[0], new)
+        queries = self._split_heads(
+            self.query_dense(inputs), self.num_heads, sizes, with_gradient=False
+        )
         mask = None if memory_mask is None else ops.expand_dims(memory_mask, 1)
         outputs, _ = self.attend(queries, *keys_and_values, mask)
         return self._output(outputs, inputs, with_gradient=False)

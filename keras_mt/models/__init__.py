@@ -23,8 +23,16 @@ ARCHITECTURES = {
     "decoder_only": DecoderOnly,
 }
 
-__all__ = ["ARCHITECTURES", "PRESETS", "DecoderOnly", "EncoderOnly", "MixtureOfExpertsTransformer"]
-__all__ += ["Recurrent", "Seq2Seq", "Transformer"]
+__all__ = [
+    "ARCHITECTURES",
+    "PRESETS",
+    "DecoderOnly",
+    "EncoderOnly",
+    "MixtureOfExpertsTransformer",
+    "Recurrent",
+    "Seq2Seq",
+    "Transformer",
+]
 
 
 def find_architecture(name: str | type) -> type:

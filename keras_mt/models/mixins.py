@@ -81,14 +81,19 @@ class RecordedModel(ModelMixin):
         return {**super().get_config(), **self._config, "frozen": frozen}
 
 
-def preset(*sizes: int, batch_tokens: int = 4096, **others: Any) -> dict[str, dict[str, Any]]:
-    """An entry of `presets` for a Transformer; `others` are more arguments of the model.
-
-    The sizes are `num_layers`, `d_model`, `num_heads` and `d_ff`.
-    """
-    sizes = zip(("num_layers", "d_model", "num_heads", "d_ff"), sizes, strict=True)
+def preset(
+    num_layers: int,
+    d_model: int,
+    num_heads: int,
+    d_ff: int,
+    *,
+    batch_tokens: int = 4096,
+    **others: Any,
+) -> dict[str, dict[str, Any]]:
+    """An entry of `presets` for a Transformer; `others` are more arguments of the model."""
+    sizes = {"num_layers": num_layers, "d_model": d_model, "num_heads": num_heads, "d_ff": d_ff}
     training = {"label_smoothing": 0.1, "warmup_steps": 4000, "batch_tokens": batch_tokens}
-    return {"model": {**dict(sizes), **others}, "training": training}
+    return {"model": {**sizes, **others}, "training": training}
 
 
 def block_options(arguments: dict[str, Any], policy: keras.DTypePolicy) -> dict[str, Any]:

@@ -10,6 +10,9 @@ __all__ = ["Alignment", "Element", "Fragment", "Glossary", "Placed", "Source", "
 __all__ += ["BaseTokenizer", "Tokenizer"]
 
 # These import TensorFlow.
-_HOMES = {"BaseTokenizer": "base_tokenizer", "Tokenizer": "tokenizer"}
-_HOMES |= {"PretrainedTokenizer": "pretrained"}
+_HOMES = {
+    "BaseTokenizer": "base_tokenizer",
+    "PretrainedTokenizer": "pretrained",
+    "Tokenizer": "tokenizer",
+}
 __getattr__ = lazy(__name__, _HOMES)
