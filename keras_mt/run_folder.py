@@ -26,6 +26,7 @@ from keras_mt.files import (
 )
 from keras_mt.options import LanguageOptions, TrainingOptions, TranslationOptions
 from keras_mt.options.fields import field_type, from_keywords
+from keras_mt.options.training import MAY_CHANGE
 from keras_mt.version import __version__
 
 if TYPE_CHECKING:  # What a run is can be read without them.
@@ -110,8 +111,7 @@ class RunConfig:
     @classmethod
     def from_json(cls, text: str) -> "RunConfig":
         """Reads a config.json; ValueError says what is wrong."""
-        values = dict(json.loads(text))
-        values = {name: value for name, value in values.items() if value is not None}
+        values = {n: value for n, value in dict(json.loads(text)).items() if value is not None}
         if values.get("schema") != SCHEMA:
             raise InputError(
                 f"its schema is {values.get('schema')!r}, of keras_mt {values.get('keras_mt')}; "
@@ -123,9 +123,9 @@ class RunConfig:
                 raise InputError(f"its {name} cannot be {value!r}")
         # It refuses what is no option.
         from_keywords(TranslationOptions, "its generation", fields.get("generation", {}))
-        names = {field.name for field in dataclasses.fields(TrainingOptions)} - {*_NOT_KEPT}
-        options = TrainingOptions(**{name: values[name] for name in names if name in values})
-        return cls(**fields, options=options)
+        others = {*_TYPES, "schema", "keras_mt", "keras"}
+        options = {name: value for name, value in values.items() if name not in others}
+        return cls(**fields, options=from_keywords(TrainingOptions, "keras_mt", options))
 
     def to_json(self) -> str:
         """The text of config.json."""
@@ -142,7 +142,7 @@ class RunConfig:
             timed = field.name == "minutes" and self.options.minutes is not None
             if timed and self.total_steps is None:
                 continue  # The minutes have set no last step yet.
-            if field.metadata["defines_run"]:
+            if field.name not in MAY_CHANGE:
                 pairs[field.name] = tuple(getattr(x.options, field.name) for x in (self, now))
         changed = {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
         return [f"{name} was {old!r}, now {new!r}" for name, (old, new) in changed.items()]
@@ -219,7 +219,9 @@ class RunFolder:
         try:
             return RunConfig.from_json(self._config_file.read_text(encoding="utf-8"))
         except (TypeError, ValueError) as error:
-            raise InputError(f"{self._config_file} cannot be read: {error}.") from None
+            raise InputError(
+                f"{self._config_file} cannot be read: {str(error).rstrip('.')}."
+            ) from None
 
     def write_config(self, config: RunConfig) -> None:
         with atomic_write(self._config_file) as temporary:
@@ -307,6 +309,19 @@ class RunFolder:
                 "it to `Translator(model, tokenizer)`."
             )
         return cls.load(self.tokenizer_path)
+
+    def tokenizer_facts(self) -> dict[str, Any]:
+        """The tokenizer's kind, size and languages, read without TensorFlow."""
+        if self.tokenizer_path.is_file():
+            from keras_mt.text.vocabulary import SentencePieceVocabulary
+
+            found = SentencePieceVocabulary.load(self.tokenizer_path)
+            kind, size, languages = found.description, found.vocab_size, found.languages
+        else:
+            settings = json.loads((self.tokenizer_path / "tokenizer.json").read_text("utf-8"))
+            kind, size = settings["description"], len(settings["pieces"][-1])
+            languages = settings["languages"] or ()
+        return {"kind": kind, "vocab_size": size, "languages": [*languages]}
 
     def save_tokenizer(self, tokenizer: "BaseTokenizer") -> None:
         from keras_mt.text import Tokenizer

@@ -65,7 +65,6 @@ def test_an_unknown_option_gets_the_nearest_name():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"corpus_weights": [1, -1]}, r"corpus_weights must be at least 1. Received: \[1, -1\]"),
         ({"steps": True}, "steps must be an integer. Received: steps=True"),
         ({"steps": 1.5}, "steps must be an integer. Received: steps=1.5"),
         ({"seed": None}, "seed must be an integer"),
@@ -75,7 +74,7 @@ def test_an_unknown_option_gets_the_nearest_name():
         ({"clean": "yes"}, "clean must be True or False"),
         ({"dtype": "int7"}, "dtype must be one of float32, mixed_bfloat16, mixed_float16"),
         ({"init": "a", "tokenizer": "b"}, "`init` or `tokenizer`"),
-        ({"lora_rank": 4}, "lora_rank needs `init`, .* Received: lora_rank=4"),
+        ({"lora_rank": 4}, "lora_rank needs `init`"),
         ({"init": "a", "lora_rank": 0}, "lora_rank must be at least 1. Received: lora_rank=0"),
         ({"init": "a", "model": {"d_model": 2}}, "`init` or `model`"),
         ({"dropout": 0.1, "model": {"dropout": 0.2}}, "dropout was given twice: 0.1, and 0.2"),

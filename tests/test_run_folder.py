@@ -36,6 +36,13 @@ def test_a_configuration_of_another_schema_is_refused(schema, tmp_path):
         _ = RunFolder(tmp_path).config
 
 
+def test_an_option_that_is_gone_is_named(tmp_path):
+    values = json.loads((CASED / "config.json").read_text())
+    (tmp_path / "config.json").write_text(json.dumps({**values, "lora_ranks": 0.1, "gone": None}))
+    with pytest.raises(ValueError, match=r"has no option 'lora_ranks'; did you mean 'lora_rank'"):
+        _ = RunFolder(tmp_path).config
+
+
 def test_how_to_decode_is_kept_and_only_that():
     values = json.loads((CASED / "config.json").read_text())
     assert RunConfig.from_json(json.dumps(values)).generation is None

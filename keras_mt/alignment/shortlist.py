@@ -14,7 +14,7 @@ from keras_mt.data.encoded import EncodedPairs
 from keras_mt.errors import InputError
 from keras_mt.files import atomic_write
 from keras_mt.layers.validation import check_positive
-from keras_mt.options import check_language
+from keras_mt.options.search import check_language
 from keras_mt.text import BaseTokenizer
 
 _ARGUMENTS = "table", "always", "fingerprint", "languages"

@@ -62,7 +62,7 @@ def _of_run(path):
             model = {"architecture": saved["class_name"], **saved["config"]}
         fields["model"] = {n: x for n, x in model.items() if isinstance(x, (bool, int, float, str))}
     if folder.tokenizer_path.exists():
-        fields["tokenizer"] = _tokenizer(folder.tokenizer_path)
+        fields["tokenizer"] = folder.tokenizer_facts()
     if config := folder.config:
         given = {**(config.generation or {}), **config.languages}
         fields["options"] = vars(TranslationOptions(**given))
@@ -70,19 +70,6 @@ def _of_run(path):
         columns = {x: [row[x] for row in log if row[x]] for x in ("step", "epoch", "seconds")}
         fields["trained"] = {x: json.loads(found[-1]) for x, found in columns.items() if found}
     return fields
-
-
-def _tokenizer(path):
-    if path.is_file():
-        from keras_mt.text.vocabulary import SentencePieceVocabulary
-
-        found = SentencePieceVocabulary.load(path)
-        kind, size, languages = found.description, found.vocab_size, found.languages
-    else:
-        settings = json.loads((path / "tokenizer.json").read_text("utf-8"))
-        kind, size = settings["description"], len(settings["pieces"][-1])
-        languages = settings["languages"] or ()
-    return {"kind": kind, "vocab_size": size, "languages": [*languages]}
 
 
 def _table(fields):

@@ -66,7 +66,7 @@ def suggest_run(path, architecture=None):
     from keras_mt.run_folder import RunFolder
 
     folder = RunFolder(path)
-    languages = folder.load_tokenizer().languages
+    languages = folder.tokenizer_facts()["languages"]
     suggest(path, folder.card(), languages, *folder.config.languages.values(), architecture)
 
 

@@ -16,7 +16,7 @@ from keras_mt.data.corpus import lines, open_corpus
 from keras_mt.errors import InputError
 from keras_mt.files import check_new, new_folder
 from keras_mt.models.seq2seq import clone
-from keras_mt.options import check_language
+from keras_mt.options.search import check_language
 from keras_mt.run_folder import RunConfig, RunFolder
 from keras_mt.text import PretrainedTokenizer, Tokenizer
 from keras_mt.text.plain import PlainTokenizer, split_sentences

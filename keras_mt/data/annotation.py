@@ -18,12 +18,16 @@ _COPIES = 4000
 
 
 class Phrase(NamedTuple):
-    """Words of both sides that are linked with one another alone, as indices of tokens."""
+    """Words of both sides that are linked with one another alone, as slices of tokens."""
 
-    source_start: int
-    source_stop: int
-    target_start: int
-    target_stop: int
+    source: slice
+    target: slice
+
+    def moved_behind(self, place: slice, grown: int) -> "Phrase":
+        """The phrase once the target has grown at a place, which may be before the phrase's."""
+        if self.target.start < place.start:
+            return self
+        return self._replace(target=slice(self.target.start + grown, self.target.stop + grown))
 
 
 class Annotator:
@@ -43,15 +47,14 @@ class Annotator:
     def __init__(self, tokenizer: BaseTokenizer, share: float, seed: int = 0):
         if tokenizer.term_markers is None:
             raise InputError(
-                "terms need a tokenizer with markers for them, as keras_mt.Tokenizer with byte "
-                f"fallback has. Received: {type(tokenizer).__name__}"
+                f"terms need a tokenizer with markers, which {type(tokenizer).__name__} has not."
             )
         self._markers, self._share, self._seed = tokenizer.term_markers, share, seed
         self._begins_word = tokenizer.begins_word
         random = Random(seed)
         made_up = tf.constant([_made_up(random) for _ in range(_COPIES)])
-        self._pieces = [tokenizer.pieces(made_up).to_list()]
-        self._pieces.append(tokenizer.target_pieces(made_up).to_list())
+        self._source_pieces = tokenizer.pieces(made_up).to_list()
+        self._target_pieces = tokenizer.target_pieces(made_up).to_list()
 
     def __call__(
         self, source: np.ndarray, target: np.ndarray, links: np.ndarray, epoch: int, index: int
@@ -68,37 +71,39 @@ class Annotator:
                 chosen.append(phrase)
             if random.random() < 0.5:
                 break
-        for phrase in sorted(chosen, reverse=True):  # The last first: indices before it stay.
+        chosen.sort(key=lambda phrase: phrase.source.start)
+        while chosen:
+            phrase, before = chosen.pop(), len(target)  # The last: indices before it stay.
             source, target, links = self._with_term(source, target, links, phrase, random)
+            chosen = [x.moved_behind(phrase.target, len(target) - before) for x in chosen]
         return source, target, links
 
     def _with_term(self, source, target, links, phrase, random):
-        term, words = target[phrase.target_start : phrase.target_stop], None
+        words, term = source[phrase.source], target[phrase.target]
         if random.random() < 0.5:
             i = random.randrange(_COPIES)
-            term = np.array(self._pieces[1][i], target.dtype)
+            term = np.array(self._target_pieces[i], target.dtype)
             if random.random() < 0.5:
-                words = np.array(self._pieces[0][i], source.dtype)
-        if words is None:
-            words = source[phrase.source_start : phrase.source_stop]
-        begin, end = (np.array([marker], source.dtype) for marker in self._markers)
-        inserted = [words, begin, term.astype(source.dtype), end]
-        start = phrase.source_start + len(words) + 1  # Of the term in the source.
-        new_source = [source[: phrase.source_start], *inserted, source[phrase.source_stop :]]
-        new_target = [target[: phrase.target_start], term, target[phrase.target_stop :]]
+                words = np.array(self._source_pieces[i], source.dtype)
+        begin, end = self._markers
+        annotated = np.concatenate([words, [begin], term, [end]])
+        source, at = _replaced(source, phrase.source, annotated, links[:, 0])
+        target, position = _replaced(target, phrase.target, term, links[:, 1])
+        kept = (at >= 0) & (position >= 0)
         # Links of the phrase's words go from the term's tokens to the same ones of the target.
-        at, position = links.T.astype(int)
-        outside = (at < phrase.source_start) | (at >= phrase.source_stop)
-        outside &= (position < phrase.target_start) | (position >= phrase.target_stop)
-        at, position = at[outside], position[outside]
-        grown = sum(map(len, inserted)) - (phrase.source_stop - phrase.source_start)
-        at = at + np.where(at >= phrase.source_stop, grown, 0)
-        grown = len(term) - (phrase.target_stop - phrase.target_start)
-        position = position + np.where(position >= phrase.target_stop, grown, 0)
         number = np.arange(len(term))
-        copied = np.stack([start + number, phrase.target_start + number], axis=1)
-        links = np.concatenate([np.stack([at, position], axis=1), copied])
-        return np.concatenate(new_source), np.concatenate(new_target), links
+        at = [*at[kept], *phrase.source.start + len(words) + 1 + number]
+        position = [*position[kept], *phrase.target.start + number]
+        return source, target, np.stack([at, position], axis=1)
+
+
+def _replaced(ids, place, others, indices):
+    """Ids with others in the place of some, and the indices then, -1 for those of the place."""
+    indices = indices.astype(int)
+    moved = indices + np.where(indices < place.stop, 0, len(others) - (place.stop - place.start))
+    indices = np.where((place.start <= indices) & (indices < place.stop), -1, moved)
+    parts = ids[: place.start], others.astype(ids.dtype), ids[place.stop :]
+    return np.concatenate(parts), indices
 
 
 def phrases_of(
@@ -120,8 +125,8 @@ def phrases_of(
             others = (words[1] >= low) & (words[1] <= high) & ~inside
             if others.any() or high - low >= _MAX_WORDS or high >= len(sides[1]) - 1:
                 continue
-            stop = sides[0][last + 1], sides[1][high + 1]
-            phrases.append(Phrase(sides[0][first], stop[0], sides[1][low], stop[1]))
+            target = slice(sides[1][low], sides[1][high + 1])
+            phrases.append(Phrase(slice(sides[0][first], sides[0][last + 1]), target))
     return phrases
 
 
@@ -132,9 +137,7 @@ def _word_starts(ids, begins_word):
 
 
 def _overlap(one, other):
-    return (one.source_start < other.source_stop and other.source_start < one.source_stop) or (
-        one.target_start < other.target_stop and other.target_start < one.target_stop
-    )
+    return any(a.start < b.stop and b.start < a.stop for a, b in zip(one, other, strict=True))
 
 
 def _made_up(random):

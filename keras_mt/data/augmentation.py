@@ -1,10 +1,9 @@
 """Sources as users type them: in capitals, in title case, with other punctuation."""
 
 import re
-from collections.abc import Iterable
 from random import Random
 
-from keras_mt.errors import InputError
+from keras_mt.options.training import AUGMENTATIONS
 
 # Each kind changes a pair in one of this many epochs, and so a tenth of an epoch's pairs.
 CYCLE = 10
@@ -19,17 +18,6 @@ _TYPOGRAPHIC = str.maketrans(
 )
 
 
-def augmentations(names: str) -> tuple[str, ...]:
-    """The kinds of changes that a list such as `"caps,title"` names; others are refused."""
-    kinds = [name.strip() for name in names.split(",")]
-    if unknown := [kind for kind in kinds if kind not in KINDS]:
-        raise InputError(
-            f"augment must be some of {', '.join(KINDS)}, with commas between them. "
-            f"Received: {unknown[0]!r} in augment={names!r}"
-        )
-    return tuple(kind for kind in KINDS if kind in kinds)
-
-
 def augmented(source: str, kind: str, seed: int = 0, index: int = 0) -> str:
     """A source as a user may type it; never blank, unless `source` is.
 
@@ -40,15 +28,8 @@ def augmented(source: str, kind: str, seed: int = 0, index: int = 0) -> str:
 
 
 def phase(seed: int, index: int) -> int:
-    """A pair's place in the cycle: in an epoch `KINDS[(phase + epoch) % CYCLE]` changes it."""
+    """A pair's place in the cycle: `AUGMENTATIONS[(phase + epoch) % CYCLE]` changes it."""
     return Random(f"{seed} {index}").randrange(CYCLE)
-
-
-def augment(source: str, kinds: Iterable[str], seed: int, epoch: int, index: int) -> str:
-    """A source as it is read in an epoch: each kind changes a pair once in `CYCLE` epochs."""
-    place = (phase(seed, index) + epoch) % CYCLE
-    kind = KINDS[place] if place < len(KINDS) else None
-    return augmented(source, kind, seed, index) if kind in kinds else source
 
 
 def _caps(source, random):
@@ -87,5 +68,4 @@ def _typographic(source, quotes):
     return _QUOTED.sub(mark, source)
 
 
-_CHANGES = {"caps": _caps, "title": _title, "punctuation": _punctuation}
-KINDS = tuple(_CHANGES)
+_CHANGES = dict(zip(AUGMENTATIONS, (_caps, _title, _punctuation), strict=True))

@@ -15,11 +15,13 @@ import numpy as np
 import tensorflow as tf
 
 from keras_mt.data.annotation import Annotator
-from keras_mt.data.augmentation import CYCLE, KINDS, augmentations, phase
+from keras_mt.data.augmentation import CYCLE, phase
 from keras_mt.data.corpus import without_autotune
 from keras_mt.data.encoded import EncodedPairs, Links
 from keras_mt.errors import InputError
-from keras_mt.options import check_language
+from keras_mt.options.fields import as_kinds
+from keras_mt.options.search import check_language
+from keras_mt.options.training import AUGMENTATIONS
 from keras_mt.text import BaseTokenizer
 
 _WIDTH = 2  # Batch widths are multiples of this, so that there are fewer shapes.
@@ -133,10 +135,7 @@ class Batches:
         temperature: float = 1.0,
     ):
         if not 2 <= max_length <= tokens_per_batch:
-            raise InputError(
-                "max_length must be at least 2 and at most tokens_per_batch. "
-                f"Received: max_length={max_length}, tokens_per_batch={tokens_per_batch}"
-            )
+            raise InputError(f"{max_length=} must be from 2 to {tokens_per_batch=}.")
         if subword_sampling is not None:  # What cannot be is refused now, not in `fit`.
             if not subword_sampling >= 0:
                 raise InputError(f"subword_sampling must be at least 0, not {subword_sampling}.")
@@ -151,19 +150,14 @@ class Batches:
         valid = all(weight == int(weight) >= 1 for weight in self.weights)
         if len(self.weights) != count or not valid:
             raise InputError(
-                "weights must be positive integers, one for each corpus. "
-                f"Received: weights={weights} for {count}"
+                f"{weights=} must be positive integers, one for each of {count} corpora."
             )
         if not temperature >= 1:
             raise InputError(f"temperature must be at least 1, not {temperature}.")
-        self.temperature = temperature
-        self.tokenizer = tokenizer
-        self.tokens_per_batch = tokens_per_batch
-        self.max_length = max_length
-        self.seed = seed
-        self.subword_sampling = subword_sampling
-        self.directory = directory
-        self.kinds = () if augment is None else augmentations(augment)
+        self.tokenizer, self.directory = tokenizer, directory
+        self.tokens_per_batch, self.max_length = tokens_per_batch, max_length
+        self.seed, self.subword_sampling, self.temperature = seed, subword_sampling, temperature
+        self.kinds = () if augment is None else as_kinds("augment", augment, AUGMENTATIONS)
         self._links, self._guided, self._annotator = None, False, None
 
     @functools.cached_property
@@ -280,7 +274,7 @@ class Batches:
             return np.zeros_like(index)
         sides = np.zeros(CYCLE, int)
         for side, kind in enumerate(self.kinds, start=2):
-            sides[KINDS.index(kind)] = side
+            sides[AUGMENTATIONS.index(kind)] = side
         chosen = sides[(self._phases[index] + (0 if self.seed is None else epoch)) % CYCLE]
         usable = self.encoded.lengths[index, chosen] <= self.max_length
         return np.where(usable & ~self.encoded.blank[index, chosen], chosen, 0)
@@ -341,8 +335,7 @@ class Batches:
         inputs = {"source": _IDS, "target": _IDS}
         if self._guided:
             inputs["alignment"] = tf.TensorSpec((None, None, None), tf.bool)
-        signature = (inputs, _IDS)
-        batches = tf.data.Dataset.from_generator(generate, output_signature=signature)
+        batches = tf.data.Dataset.from_generator(generate, output_signature=(inputs, _IDS))
         return without_autotune(batches.prefetch(_PREFETCHED))
 
     def _batch(self, index, epoch, place, shard, count):
@@ -402,8 +395,7 @@ def _codes(name, codes, count, tokenizer):
     each = list(codes) if isinstance(codes, (list, tuple)) else [codes] * count
     if len(each) != count:
         raise InputError(
-            f"{name} must be a code, or a list with one for each corpus. "
-            f"Received: {codes} for {count}"
+            f"{name} must be a code, or a list with one for each of {count} corpora, not {codes}."
         )
     for code in each:
         check_language(name, code, tokenizer.languages)

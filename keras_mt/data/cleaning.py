@@ -6,10 +6,9 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
-import tensorflow as tf
 
 from keras_mt.data.cleaning_rules import RULES, pair_hash, rule_names
-from keras_mt.data.corpus import dataset_of, open_corpus
+from keras_mt.data.corpus import open_corpus
 from keras_mt.errors import CorpusError
 from keras_mt.files import check_new, new_folder
 from keras_mt.version import __version__
@@ -35,31 +34,22 @@ class Cleaning:
         counts = np.bincount(self.verdicts, minlength=len(self.rules) + 1).tolist()
         self.kept, self.counts = counts[0], dict(zip(self.rules, counts[1:], strict=True))
         if not self.kept:
-            most = max(self.counts, key=self.counts.get, default=None)
             raise CorpusError(
-                f"Nothing of the split train of {data} is left"
-                + (f": {self}. " if len(self.verdicts) else ", which is empty. ")
-                + f"Is it {source!r} and {target!r}?"
-                + (f" `keras-mt clean --without {most}` leaves that rule out." if most else "")
+                f"Nothing of the split train of {data} is left: {self}. Is it {source!r} and "
+                f"{target!r}? `keras-mt clean --without RULE` leaves a rule out."
             )
 
     def __str__(self) -> str:
-        dropped = [f"{count:,} {name}" for name, count in self.counts.items() if count]
-        return (
-            f"{self.kept:,} of {len(self.verdicts):,} pairs kept; dropped: "
-            f"{', '.join(dropped) or 'none'}"
-        )
+        dropped = ", ".join(f"{count:,} {name}" for name, count in self.counts.items() if count)
+        return f"{self.kept:,} of {len(self.verdicts):,} pairs kept; dropped: {dropped or 'none'}"
 
     def _pairs(self):
         return map(_texts, self.corpus.pairs("train", checked=False))
 
     def _judged(self, pair):
         """The verdict of all rules but `duplicate`, and the pair's hash."""
-        dropping = (
-            number
-            for number, name in enumerate(self.rules, start=1)
-            if RULES[name].drops(*pair, *self.corpus.languages)
-        )
+        rules, languages = enumerate(self.rules, start=1), self.corpus.languages
+        dropping = (number for number, name in rules if RULES[name].drops(*pair, *languages))
         return next(dropping, 0), pair_hash(*pair)
 
     def texts(self) -> Iterator[tuple[int, str, str]]:
@@ -70,10 +60,6 @@ class Cleaning:
     def pairs(self) -> Iterator[tuple[bytes, bytes]]:
         """The pairs that are kept."""
         return ((a.encode(), b.encode()) for verdict, a, b in self.texts() if not verdict)
-
-    def dataset(self) -> tf.data.Dataset:
-        """The pairs that are kept, as `load_corpus` returns them."""
-        return dataset_of(self.pairs)
 
 
 def clean(

@@ -99,16 +99,16 @@ def open_corpus(data: str | os.PathLike, source: str, target: str) -> "Corpus":
 
 
 class Corpus:
-    """A corpus for two languages. Its kinds say which `splits` it has, and read their rows."""
+    """A corpus for two languages.
+
+    Its kinds say which `splits` it has, and read them: `_rows(split)` yields for each pair the
+    number of its line, both sides, and what is wrong, or None.
+    """
 
     splits: Iterable[str]
 
     def __init__(self, data: str, source: str, target: str):
         self.data, self.languages = data, (source, target)
-
-    def _rows(self, split):
-        """Yields for each pair the number of its line, both sides, and what is wrong, or None."""
-        raise NotImplementedError
 
     def _place(self, split, side, number):
         """The place of a side of a pair, for messages."""
@@ -137,14 +137,11 @@ class Corpus:
         """The pairs of a split, which are not checked."""
         return dataset_of(lambda: self.pairs(split, checked=False))
 
-    def _check_languages(self, known):
-        for code in self.languages:
-            if code not in known:
-                raise CorpusError(f"{self.data} has no language {code!r}; it has {_listed(known)}.")
-
-    def _check_split(self, split, known):
-        if split not in known:
-            raise CorpusError(f"{self.data} has no split {split!r}; it has {_listed(known)}.")
+    def _check_has(self, kind, names, known):
+        for name in names:
+            if name not in known:
+                listed = ", ".join(known) or "none"
+                raise CorpusError(f"{self.data} has no {kind} {name!r}; it has {listed}.")
 
 
 class _Tfds(Corpus):
@@ -169,13 +166,14 @@ class _Tfds(Corpus):
 
     def dataset(self, split):
         split = self.own_name(split)
-        self._check_languages([feature for feature in self._info.features if feature != "id"])
         source, target = self.languages
+        features = [feature for feature in self._info.features if feature != "id"]
+        self._check_has("language", self.languages, features)
         config = self._tfds.ReadConfig(try_autocache=False)  # Never held whole.
         try:
             pairs = self._tfds.load(self._name, split=split, read_config=config)
         except Exception as error:
-            self._check_split(split, self.splits)
+            self._check_has("split", [split], self.splits)
             raise CorpusError(f"TFDS could not load {self._name!r}: {error}") from error
         return pairs.map(lambda pair: (pair[source], pair[target]))
 
@@ -237,7 +235,8 @@ class _Tsv(Corpus):
         header = next(lines(self._path), b"").decode("utf-8", "replace").split("\t")
         self._columns, self._split_column, self._first_row = (0, 1), None, 1
         if {source, target} & {*header} or ("split" in header and len(header) > 2):
-            self._check_languages([name for name in header if name != "split"])
+            names = [name for name in header if name != "split"]
+            self._check_has("language", self.languages, names)
             self._columns, self._first_row = tuple(map(header.index, self.languages)), 2
             self._split_column = header.index("split") if "split" in header else None
 
@@ -267,7 +266,7 @@ class _Tsv(Corpus):
             padded = fields + [b""] * (needed - len(fields))
             yield number, tuple(padded[i] for i in self._columns), problem
         if found:
-            self._check_split(split, sorted(found))
+            self._check_has("split", [split], sorted(found))
 
 
 class _Tmx(Corpus):
@@ -303,10 +302,6 @@ def _problem(text):
     if decoded and not decoded.isspace():
         return None
     return "is blank: remove this pair from both sides, as `keras-mt clean` does."
-
-
-def _listed(names):
-    return ", ".join(names) or "none"
 
 
 def dataset_of(pairs: Callable[[], Iterable[tuple[bytes, bytes]]]) -> "tf.data.Dataset":

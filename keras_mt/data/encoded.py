@@ -5,6 +5,7 @@ import hashlib
 import os
 import tempfile
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 
 import numpy as np
 import tensorflow as tf
@@ -42,23 +43,21 @@ class EncodedPairs:
         sides = 2 + len(kinds)
         vocab_size = max(tokenizer.source_vocab_size, tokenizer.target_vocab_size)
         dtype = np.uint16 if vocab_size <= 2**16 else np.int32
-        lengths, keys = [np.zeros((0, sides), np.int32)], [np.zeros(0, np.int64)]
-        corpus, number = [np.zeros(0, np.int16)], 0
+        columns = [(np.zeros((0, sides), np.int32), np.zeros(0, np.int64), np.zeros(0, np.int16))]
+        number = 0
         with contextlib.ExitStack() as stack:
             files = [
                 stack.enter_context(tempfile.TemporaryFile(dir=directory)) for _ in range(sides)
             ]
             for i, dataset in enumerate(datasets):
                 codes = languages[i] if languages else ()
-                for chunk in _chunks(dataset, tokenizer, codes, kinds, seed, number):
-                    keys.append(chunk[0])
-                    for file, ids in zip(files, chunk[1], strict=True):
-                        file.write(ids.astype(dtype).tobytes())
-                    lengths.append(chunk[2])
-                    corpus.append(np.full(len(keys[-1]), i, np.int16))
-                    number += len(keys[-1])
+                for keys, ids, lengths in _chunks(dataset, tokenizer, codes, kinds, seed, number):
+                    for file, side in zip(files, ids, strict=True):
+                        file.write(side.astype(dtype).tobytes())
+                    columns.append((lengths, keys, np.full(len(keys), i, np.int16)))
+                    number += len(keys)
             self._ids = [_mapped(file, dtype) for file in files]
-        self.lengths, self.keys, self.corpus = map(np.concatenate, (lengths, keys, corpus))
+        self.lengths, self.keys, self.corpus = map(np.concatenate, zip(*columns, strict=True))
         source, target = tokenizer.special_counts()
         self.blank = self.lengths == np.array([source, target, *[source] * len(kinds)])
         self._starts = np.cumsum(self.lengths, axis=0, dtype=np.int64) - self.lengths
@@ -81,11 +80,10 @@ class EncodedPairs:
         An array of sides has one for each pair.
         """
         side = np.broadcast_to(side, index.shape)
+        starts, lengths = self._starts[index, side], self.lengths[index, side]
         return [
             self._ids[which][start : start + length].astype(np.int32)
-            for which, start, length in zip(
-                side, self._starts[index, side], self.lengths[index, side], strict=True
-            )
+            for which, start, length in zip(side, starts, lengths, strict=True)
         ]
 
 
@@ -93,10 +91,7 @@ class Links:
     """The word alignments, `[links, 2]` each, of the pairs at `index`, in a temporary file."""
 
     def __init__(
-        self,
-        index: np.ndarray,
-        alignments: Iterable[np.ndarray],
-        directory: str | os.PathLike | None = None,
+        self, index: np.ndarray, alignments: Iterable[np.ndarray], directory: Path | None = None
     ):
         self._index, counts = index, [0]
         with tempfile.TemporaryFile(dir=directory) as file:

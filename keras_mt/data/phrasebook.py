@@ -4,7 +4,6 @@ Each test sentence has a held-out combination of a word and a construction, both
 often in training in other combinations.
 """
 
-import functools
 import gzip
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,12 +15,6 @@ LANGUAGES = ("pt", "en")
 SPLITS = ("train", "validation", "test")
 
 
-@functools.cache
-def _rows() -> list[tuple[str, str, str]]:
-    _, *lines = gzip.decompress(FILE.read_bytes()).decode("utf-8").splitlines()  # After the header.
-    return [tuple(line.split("\t")) for line in lines]
-
-
 def pairs(split: str) -> Iterator[tuple[str, str]]:
     """Pairs of a Portuguese and an English sentence, always the same and in the same order.
 
@@ -30,4 +23,5 @@ def pairs(split: str) -> Iterator[tuple[str, str]]:
     """
     if split not in SPLITS:
         raise InputError(f"phrasebook has the splits {', '.join(SPLITS)}, not {split!r}")
-    return ((pt, en) for pt, en, of in _rows() if of == split)
+    _, *lines = gzip.decompress(FILE.read_bytes()).decode("utf-8").splitlines()  # After the header.
+    return ((pt, en) for pt, en, of in (line.split("\t") for line in lines) if of == split)

@@ -38,8 +38,8 @@ class _Units:
 
     def refuse(self, *_):
         raise CorpusError(
-            f"{self._path} declares entities, or uses such of another file, which can hold far "
-            "more text than the file, or other files: replace them by what they stand for."
+            f"{self._path} declares entities, or uses such of another file, which can hold any "
+            "text: replace them by what they stand for."
         )
 
 

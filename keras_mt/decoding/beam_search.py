@@ -15,7 +15,7 @@ import tensorflow as tf
 from keras_mt.decoding import selection
 from keras_mt.decoding.rules import Rule, rules_of
 from keras_mt.errors import InputError
-from keras_mt.options import NO_HYPOTHESIS, SearchOptions
+from keras_mt.options.search import NO_HYPOTHESIS, SearchOptions
 
 
 class Hypotheses(NamedTuple):

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 import tensorflow as tf
 
 from keras_mt.decoding.selection import is_possible
-from keras_mt.options import NO_HYPOTHESIS, SearchOptions
+from keras_mt.options.search import NO_HYPOTHESIS, SearchOptions
 
 Rule = Callable[[tf.Tensor, tf.Tensor, tf.Tensor], tf.Tensor]
 

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-from keras_mt.options import NO_HYPOTHESIS, SearchOptions
+from keras_mt.options.search import NO_HYPOTHESIS, SearchOptions
 
 
 class Continuations(NamedTuple):

@@ -16,7 +16,7 @@ from keras_mt.documents.registry import document_class
 from keras_mt.documents.sources import DocumentFile, LinesFile
 from keras_mt.errors import InputError
 from keras_mt.files import DiskError, atomic_write, check_new, disk_errors, owned, remove_leftovers
-from keras_mt.options import MAX_LINE_BYTES
+from keras_mt.options.search import MAX_LINE_BYTES
 from keras_mt.text.fragment import Element, Fragment
 from keras_mt.version import __version__
 

@@ -2,7 +2,7 @@
 
 import tensorflow as tf
 
-from keras_mt.options import LOOPS, NO_HYPOTHESIS
+from keras_mt.options.search import LOOPS, NO_HYPOTHESIS
 
 
 def repeats(ids: tf.RaggedTensor) -> tf.Tensor:

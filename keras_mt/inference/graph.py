@@ -11,7 +11,7 @@ from keras_mt.errors import DIVERGED, LINE_TOO_LONG
 from keras_mt.inference.confidence import confidence_of, doubts
 from keras_mt.inference.predictors import Predictor
 from keras_mt.inference.segments import Pairs, Segmenter, any_of_text, group_by_text, joined
-from keras_mt.options import NO_HYPOTHESIS, TranslationOptions
+from keras_mt.options.search import NO_HYPOTHESIS, TranslationOptions
 from keras_mt.text import BaseTokenizer
 
 # The maximum number of rows that are searched together, and of their tokens, padding included. Each

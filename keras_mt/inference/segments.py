@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-from keras_mt.options import NO_HYPOTHESIS
+from keras_mt.options.search import NO_HYPOTHESIS
 from keras_mt.text import BaseTokenizer
 from keras_mt.text.patterns import NO_WORD
 from keras_mt.text.sentences import cut, split_lines, split_sentences

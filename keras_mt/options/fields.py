@@ -32,19 +32,15 @@ def option(
     below: float | None = None,
     maximum: float | None = None,
     choices: Sequence[str | bool] | None = None,
-    default_text: str | None = None,
-    defines_run: bool = False,
-    inherited: bool = False,
+    default_text: str = "none",
     flag: str | None = None,
     metavar: str | None = None,
 ) -> Any:
     """A field of a dataclass of options; its metadata has all arguments but the default.
 
-    `default_text` is how the help describes a default of None. An option that `defines_run` stays
-    the same when a run is resumed; so does an `inherited` one, which is taken over from `init`. The
-    command makes `flag` from the name unless it is given.
+    `default_text` is how the help describes a default of None. The command makes `flag` from the
+    name unless it is given.
     """
-    defines_run = defines_run or inherited
     metadata = {name: value for name, value in locals().items() if name != "default"}
     return dataclasses.field(default=default, metadata=metadata)
 
@@ -110,12 +106,22 @@ def _as_number(name, value):
     return number
 
 
+def as_kinds(name: str, value: str | Sequence[str], known: Sequence[str]) -> tuple[str, ...]:
+    """The kinds in a list, or in a string with commas between, in the order of those known."""
+    if isinstance(value, str):
+        value = [kind.strip() for kind in value.split(",") if kind.strip()]
+    for kind in value if isinstance(value, Sequence) else [value]:
+        if kind not in known:
+            raise InputError(f"{name} must not be {kind!r}{suggestion(str(kind), known)}")
+    return tuple(kind for kind in known if kind in value)
+
+
 def documented(thing: _Function, options: type | None = None) -> _Function:
     """Fills in `{options}` in a docstring: one entry of `Args` for each option."""
     lines = []
     for field in dataclasses.fields(options or thing):
         default_text = field.metadata["default_text"]
-        text = field.metadata["help"] + (f" None: {default_text}." if default_text else "")
+        text = field.metadata["help"] + (f" None: {default_text}." if field.default is None else "")
         lines += textwrap.wrap(
             f"{field.name}: {text}", 92, initial_indent=" " * 4, subsequent_indent=" " * 8
         )

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from keras_mt.errors import DIVERGED, InputError
-from keras_mt.options.fields import documented, option, suggestion, validate_all
+from keras_mt.options.fields import as_kinds, documented, option, suggestion, validate_all
 
 # The log-probability of an impossible token, and the score where there is no hypothesis. It is
 # finite, so that arithmetic on it never gives NaN.
@@ -110,10 +110,7 @@ class SearchOptions:
     def __post_init__(self) -> None:
         validate_all(self)
         if self.samples and self.beam_size is not None:
-            raise InputError(
-                "beam_size does not go with `temperature`, which samples n_best translations: "
-                f"leave beam_size out. Received: beam_size={self.beam_size}"
-            )
+            raise InputError("beam_size does not go with `temperature`: give n_best alone.")
         if not self.samples:
             # The dataclass is frozen.
             object.__setattr__(self, "beam_size", self.beam_size or 4)
@@ -124,8 +121,7 @@ class SearchOptions:
                 )
         if self.patience != 1 and self.early_stopping is not True:
             raise InputError(
-                "patience goes with early_stopping=True only. "
-                f"Received: patience={self.patience}, early_stopping={self.early_stopping!r}"
+                f"patience goes with early_stopping=True, not {self.early_stopping!r}."
             )
         if not self.samples and (self.top_k or self.top_p < 1):
             raise InputError("top_k and top_p narrow what is sampled: give `temperature` too.")
@@ -162,9 +158,8 @@ class SearchOptions:
 
     def search_arguments(self) -> dict[str, Any]:
         """The options of the search alone, as keywords of `beam_search`."""
-        return {
-            field.name: getattr(self, field.name) for field in dataclasses.fields(SearchOptions)
-        }
+        names = (field.name for field in dataclasses.fields(SearchOptions))
+        return {name: getattr(self, name) for name in names}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -174,14 +169,10 @@ class LanguageOptions:
     source_language: str | None = option(
         "Translate from this language of the model, such as eng_Latn.",
         default_text="the run's",
-        inherited=True,
         metavar="CODE",
     )
     target_language: str | None = option(
-        "Translate into this language of the model.",
-        default_text="the run's",
-        inherited=True,
-        metavar="CODE",
+        "Translate into this language of the model.", default_text="the run's", metavar="CODE"
     )
 
 
@@ -200,7 +191,6 @@ class TranslationOptions(LanguageOptions, SearchOptions):
         "Generate at most this many times the source's tokens.",
         above=0,
         maximum=1000,
-        default_text="none",
     )
     split_sentences: bool = option(
         "Translate each sentence of a line by itself; imported runs take lines whole.",
@@ -216,24 +206,8 @@ class TranslationOptions(LanguageOptions, SearchOptions):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        object.__setattr__(self, "keep", _kinds(self.keep))
-
-
-def _kinds(keep):
-    """The kinds of spans that `keep` names, in a fixed order."""
-    if keep is None:
-        return KEPT_KINDS
-    if isinstance(keep, str):
-        keep = [] if keep.strip() in ("", "none") else [kind.strip() for kind in keep.split(",")]
-    if not isinstance(keep, Sequence):
-        raise InputError(f"keep must be kinds with commas between. Received: keep={keep!r}")
-    for kind in keep:
-        if kind not in KINDS:
-            raise InputError(
-                f"keep must be kinds with commas between, or none. Received: {kind!r}"
-                f"{suggestion(str(kind), KINDS)}"
-            )
-    return tuple(kind for kind in KINDS if kind in keep)
+        keep = KEPT_KINDS if self.keep is None else self.keep
+        object.__setattr__(self, "keep", () if keep == "none" else as_kinds("keep", keep, KINDS))
 
 
 def check_language(name: str, code: str | None, languages: Sequence[str]) -> None:
@@ -244,8 +218,7 @@ def check_language(name: str, code: str | None, languages: Sequence[str]) -> Non
     if not languages:
         if code is not None:
             raise InputError(
-                f"{name} is for models of several languages, which this one is not: leave it out. "
-                f"Received: {name}={code!r}"
+                f"{name} is for models of several languages, which this one is not: leave it out."
             )
     elif code is None:
         raise InputError(

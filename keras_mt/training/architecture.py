@@ -13,9 +13,6 @@ from keras_mt.run_folder import RunConfig, RunFolder
 from keras_mt.text import BaseTokenizer
 from keras_mt.training.lora import digest
 
-# Arguments of models that are options of training too.
-_SHARED_ARGUMENTS = ("max_length", "dropout", "dtype")
-
 
 class Base(NamedTuple):
     """The run that another one begins from."""
@@ -57,10 +54,7 @@ def preset_of(architecture: type, name: str | None) -> tuple[str | None, dict[st
 
 
 def make_model(
-    config: RunConfig,
-    tokenizer: BaseTokenizer,
-    base: Base | None = None,
-    given: str | type | None = None,
+    config: RunConfig, tokenizer: BaseTokenizer, base: Base | None, given: str | type | None
 ) -> keras.Model:
     """The model of a run; `given` is the user's `architecture`: files alone import nothing."""
     options = config.options
@@ -68,8 +62,7 @@ def make_model(
         return _copy(base, options)
     if given is None and ":" in options.architecture:
         raise InputError(
-            f"The run's model is a {options.architecture!r}, which is none of keras_mt's own: give "
-            "this class as `architecture`."
+            f"{options.architecture!r} is no model of keras_mt's own: give it as `architecture`."
         )
     architecture = find_architecture(given or options.architecture)
     if config.model_config is None:
@@ -82,11 +75,8 @@ def make_model(
 
 def _new(architecture, options, tokenizer):
     takes = _constructor_arguments(architecture)
-    offered = {
-        "vocab_size": tokenizer.vocab_size,
-        "padding_id": tokenizer.padding_id,
-        "max_length": options.max_length,
-    }
+    offered = {"vocab_size": tokenizer.vocab_size, "padding_id": tokenizer.padding_id}
+    offered |= {"max_length": options.max_length}
     arguments = preset_of(architecture, options.preset)[1]["model"] | {
         name: value for name, value in offered.items() if name in takes
     }
@@ -126,7 +116,7 @@ def _constructor_arguments(architecture):
 def _copy(base, options):
     """A copy of the model that a run begins from, with the run's dropout, limit and dtype."""
     takes = base.model.get_config()
-    changes = {n: getattr(options, n) for n in _SHARED_ARGUMENTS if n in takes}
+    changes = {n: getattr(options, n) for n in ("max_length", "dropout", "dtype") if n in takes}
     changes = {name: value for name, value in changes.items() if value is not None}
     try:
         return copy_of(base.model, **changes)

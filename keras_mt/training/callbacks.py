@@ -2,7 +2,7 @@
 
 import re
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 import keras
 import numpy as np
@@ -14,7 +14,7 @@ from keras_mt.options import TrainingOptions
 from keras_mt.run_folder import LOG_COLUMNS
 from keras_mt.training.checkpoints import Checkpoints, Logs
 from keras_mt.training.distribution import Worker
-from keras_mt.translation.interface import BaseTranslator
+from keras_mt.translation import Translator
 
 _ROW_STEPS = 50  # From one row of the log to the next.
 # Codes of languages that are written without spaces, in which BLEU must count characters.
@@ -38,11 +38,7 @@ class TranslationScores(keras.callbacks.Callback):
     """
 
     def __init__(
-        self,
-        translator: BaseTranslator,
-        pairs: Mapping[str, tf.data.Dataset],
-        every: int = 1,
-        tokenize: str = "13a",
+        self, translator: Translator, pairs: dict[str, tf.data.Dataset], every: int, tokenize: str
     ):
         import sacrebleu  # Not needed by most runs.
 
@@ -54,10 +50,8 @@ class TranslationScores(keras.callbacks.Callback):
                 raise InputError("bleu_freq needs a validation split with at least one pair.")
             self._sides[name] = list(map(list, zip(*texts, strict=True)))
         self._translator, self._every = translator, every
-        self._metrics = {
-            "val_bleu": sacrebleu.BLEU(tokenize=tokenize),
-            "val_chrf": sacrebleu.CHRF(),
-        }
+        bleu = sacrebleu.BLEU(tokenize=tokenize)
+        self._metrics = {"val_bleu": bleu, "val_chrf": sacrebleu.CHRF()}
 
     def on_epoch_end(self, epoch: int, logs: Logs = None) -> None:
         if (epoch + 1) % self._every:
@@ -81,18 +75,14 @@ class KeepBest(keras.callbacks.Callback):
     """
 
     def __init__(
-        self,
-        worker: Worker,
-        options: TrainingOptions,
-        monitor: str,
-        log: Iterable[Mapping[str, str]],
+        self, worker: Worker, options: TrainingOptions, monitor: str, rows: list[dict[str, str]]
     ):
         super().__init__()
         self._worker, self._monitor = worker, monitor
         self._patience = options.stop_after
         self._writes = options.weights == "best" and worker.is_chief
         self._sign = -1 if monitor == "val_loss" else 1
-        self._values = [float(row[monitor]) for row in log if row.get(monitor)]
+        self._values = [float(row[monitor]) for row in rows if row.get(monitor)]
 
     @property
     def stopped(self) -> bool:
@@ -130,21 +120,15 @@ class RunLog(keras.callbacks.Callback):
     """
 
     def __init__(
-        self,
-        worker: Worker,
-        checkpoints: Checkpoints,
-        pairs: Iterable[str] = (),
-        tensorboard: bool = False,
+        self, worker: Worker, checkpoints: Checkpoints, pairs: Iterable[str], tensorboard: bool
     ):
         super().__init__()
         scores = [f"val_{name}_{pair}" for pair in pairs if pair for name in ("bleu", "chrf")]
         self._columns = [*LOG_COLUMNS, *scores]
-        self._worker, self._folder = worker, worker.folder
+        self._worker, self._folder, self._checkpoints = worker, worker.folder, checkpoints
         self._tensorboard, self._events = tensorboard, None
-        self._checkpoints = checkpoints
-        self.rows = [
-            row for row in worker.folder.read_log() if int(row["step"]) <= checkpoints.step
-        ]
+        step = checkpoints.step
+        self.rows = [row for row in worker.folder.read_log() if int(row["step"]) <= step]
         self._start = None
 
     def on_train_begin(self, logs: Logs = None) -> None:

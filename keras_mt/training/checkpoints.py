@@ -41,10 +41,9 @@ class Checkpoints(keras.callbacks.Callback):
         self._weights = model.weights if adapters is None else adapters.weights
         variables = [*self._weights, *others, *model.optimizer.variables]
         self._step = tf.Variable(0, dtype=tf.int64)
+        values = [variable.value for variable in variables]
         self._manager = tf.train.CheckpointManager(
-            tf.train.Checkpoint(
-                step=self._step, variables=[variable.value for variable in variables]
-            ),
+            tf.train.Checkpoint(step=self._step, variables=values),
             self._directory,
             max_to_keep=_KEPT,
             checkpoint_name="step",
@@ -55,11 +54,6 @@ class Checkpoints(keras.callbacks.Callback):
     def step(self) -> int:
         """Number of batches trained on; an optimizer may make one update in several."""
         return int(self._step.numpy())
-
-    @property
-    def count(self) -> int:
-        """Number of checkpoints that are kept."""
-        return len(self._manager.checkpoints)
 
     def restore(self) -> int:
         """Restores the last checkpoint that is whole, if there is one; returns its step, or 0."""
@@ -128,15 +122,18 @@ class Checkpoints(keras.callbacks.Callback):
 
 
 def averaged(
-    model: keras.Model, directory: str | Path, count: int, adapters: Adapters | None = None
+    model: keras.Model, directory: Path, count: int | None, adapters: Adapters | None = None
 ) -> list[np.ndarray]:
-    """The means of a model's weights over a folder's last checkpoints, with adapters merged."""
+    """The means of a model's weights over a folder's last checkpoints, with adapters merged.
+
+    `count` is the number of checkpoints; None for all.
+    """
     state = tf.train.get_checkpoint_state(str(directory))
     paths = list(state.all_model_checkpoint_paths) if state else []
+    count = len(paths) if count is None else count
     if not 1 <= count <= len(paths):
         raise InputError(
-            f"{directory} has {len(paths)} checkpoints, not {count}: average at least 1 and at "
-            "most that many."
+            f"{directory} has {len(paths)} checkpoints, not {count}: average 1 to that many."
         )
     try:
         readers = [tf.train.load_checkpoint(path) for path in paths[-count:]]
@@ -167,11 +164,8 @@ def average_run(
     folder, output = RunFolder(run_dir), Path(output)
     check_new(output)
     config = folder.config
-    if config is None or not folder.tokenizer_path.exists() or not folder.checkpoints.exists():
-        raise FileNotFoundError(
-            f"{folder} is not a run folder to average: it must have config.json, a tokenizer and "
-            f"{folder.checkpoints.name}/."
-        )
+    if config is None:
+        raise FileNotFoundError(f"{folder} is no run: it has no config.json.")
     base, adapters = load_base(config.options, architecture, resumed=True), None
     tokenizer = folder.load_tokenizer()
     model = make_model(config, tokenizer, base, architecture)

@@ -65,19 +65,18 @@ def compile_for_translation(
         raise InputError(f"rdrop_weight needs a Seq2Seq model, not a {type(model).__name__}.")
     if isinstance(model, Seq2Seq):
         model.rdrop_weight, model.divergence = rdrop_weight, replicas.CountedDivergence()
-    schedule = learning_rate
-    if not isinstance(schedule, keras.optimizers.schedules.LearningRateSchedule):
-        schedule = WarmupInverseSquareRoot(d_model, warmup_steps, learning_rate)
+    if not isinstance(learning_rate, keras.optimizers.schedules.LearningRateSchedule):
+        learning_rate = WarmupInverseSquareRoot(d_model, warmup_steps, learning_rate)
     adam = {"beta_1": 0.9, "beta_2": 0.98, "epsilon": 1e-9, "global_clipnorm": clip_norm}
     loss = {"label_smoothing": label_smoothing, "padding_id": padding_id}
     if gradient_accumulation_steps > 1:
-        optimizer = replicas.AccumulatedAdam(schedule, gradient_accumulation_steps, **adam)
+        optimizer = replicas.AccumulatedAdam(learning_rate, gradient_accumulation_steps, **adam)
         loss = replicas.CountedCrossEntropy(optimizer, **loss)
     elif tf.distribute.get_strategy().num_replicas_in_sync > 1:
-        optimizer = replicas.ReplicatedAdam(schedule, **adam)
+        optimizer = replicas.ReplicatedAdam(learning_rate, **adam)
         loss = replicas.CountedCrossEntropy(**loss)
     else:
-        optimizer, loss = keras.optimizers.Adam(schedule, **adam), CrossEntropy(**loss)
+        optimizer, loss = keras.optimizers.Adam(learning_rate, **adam), CrossEntropy(**loss)
     model.compile(
         optimizer=optimizer,
         loss=loss,

@@ -3,7 +3,7 @@
 import itertools
 import os
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,7 +14,8 @@ from keras_mt.data.cleaning import Cleaning
 from keras_mt.data.cleaning_rules import rule_names
 from keras_mt.data.corpus import dataset_of, has_split, open_corpus
 from keras_mt.errors import CorpusError, InputError
-from keras_mt.options import TrainingOptions, check_language
+from keras_mt.options import TrainingOptions
+from keras_mt.options.fields import as_integer
 from keras_mt.run_folder import RunConfig, RunFolder
 from keras_mt.text import BaseTokenizer, Tokenizer
 from keras_mt.text.tokenizer import Reservoir
@@ -33,13 +34,10 @@ def requested(
     data: Any, source: Any, target: Any, pairs: Any, options: TrainingOptions
 ) -> RunConfig:
     """The request that `train` was given; corpora and languages that make no sense are refused."""
-    three = {"data": data, "source": source, "target": target}
-    if any((value is None) != (pairs is not None) for value in three.values()):
-        given = {name: x for name, x in {**three, "pairs": pairs}.items() if x is not None}
-        received = ", ".join(f"{name}={value!r}" for name, value in given.items())
+    if any((value is None) != (pairs is not None) for value in (data, source, target)):
         raise InputError(
             "Give `data`, `source` and `target`, or `pairs` in place of all three. "
-            f"Received: {received or 'none of them'}"
+            f"Received: {data=}, {source=}, {target=}, {pairs=}"
         )
     if pairs is None:
         data = data if isinstance(data, (list, tuple)) else [data]
@@ -50,10 +48,12 @@ def requested(
         _check_pairs(pairs, options)
         pairs = {pair: str(name) for pair, name in pairs.items()}
         request = RunConfig([*pairs.values()], "mul", "mul", options, pairs)
-    if options.corpus_weights and len(options.corpus_weights) != len(request.data):
+    count = len(request.data)
+    weights = options.corpus_weights or [1] * count
+    if len(weights) != count or min(as_integer("corpus_weights", x) for x in weights) < 1:
         raise InputError(
-            "corpus_weights must have one for each corpus. Received: "
-            f"{list(options.corpus_weights)} for {', '.join(request.data)}"
+            "corpus_weights must be positive integers, one for each corpus. Received: "
+            f"{list(weights)} for {', '.join(request.data)}"
         )
     return request
 
@@ -140,7 +140,7 @@ def _training_pairs(data, source, target, clean, worker):
         return corpus.pairs("train"), corpus.dataset("train")
     cleaning = Cleaning(data, source, target, rule_names())
     worker.report(f"cleaned {data}: {cleaning}")
-    return cleaning.pairs(), cleaning.dataset()
+    return cleaning.pairs(), dataset_of(cleaning.pairs)
 
 
 def _validation_pairs(data, source, target, clean):
@@ -177,14 +177,11 @@ def existing_tokenizer(
     return given
 
 
-def new_tokenizer(
-    config: RunConfig, samples: Sequence[Sequence[bytes]], report: Callable[[str], Any]
-) -> Tokenizer:
+def new_tokenizer(config: RunConfig, samples: list[list[bytes]], worker: Worker) -> Tokenizer:
     """A tokenizer of at most `vocab_size` pieces, trained on about as much text of each sample."""
-    options = config.options
-    report(f"training the tokenizer, at most {options.vocab_size:,} pieces")
-    texts = _evenly(samples)
-    return Tokenizer.train(texts, options.vocab_size, seed=options.seed, languages=config.codes)
+    size, seed = config.options.vocab_size, config.options.seed
+    worker.report(f"training the tokenizer, at most {size:,} pieces")
+    return Tokenizer.train(_evenly(samples), size, seed=seed, languages=config.codes)
 
 
 def _evenly(samples):
@@ -267,9 +264,5 @@ def _languages(config, directions, tokenizer):
             "The tokenizer has no languages, which pairs need: leave tokenizer or init out, or "
             "give those of a run for several languages."
         )
-    for code in config.codes:
-        check_language("pairs", code, tokenizer.languages)
-    return {
-        "source_language": [source for _, source, _ in directions],
-        "target_language": [target for _, _, target in directions],
-    }
+    _, sources, targets = zip(*directions, strict=True)
+    return {"source_language": sources, "target_language": targets}

@@ -6,7 +6,6 @@ What a loss and an optimizer have to know of replicas is in replicas.py, and wha
 
 import atexit
 import contextlib
-import dataclasses
 import functools
 import json
 import os
@@ -14,7 +13,7 @@ import socket
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import tensorflow as tf
 
@@ -49,9 +48,7 @@ def distribute(devices: int | None = None) -> tf.distribute.Strategy:
     """
     cluster = json.loads(os.environ.get("TF_CONFIG") or "{}").get("cluster", {})
     if "ps" in cluster:
-        raise InputError(
-            "TF_CONFIG names parameter servers (ps); only chief and worker are supported."
-        )
+        raise InputError("TF_CONFIG has parameter servers (ps); only chief and worker can train.")
     if sum(len(cluster.get(job, ())) for job in ("chief", "worker")) > 1:
         if devices is not None:
             raise InputError(
@@ -105,12 +102,11 @@ def distributed(
     return strategy.distribute_datasets_from_function(of_worker)
 
 
-@dataclasses.dataclass(frozen=True)
-class Worker:
+class Worker(NamedTuple):
     """A process that trains: the run folder, the devices, and the function that gets each line."""
 
     folder: RunFolder
-    strategy: tf.distribute.Strategy = dataclasses.field(default_factory=tf.distribute.get_strategy)
+    strategy: tf.distribute.Strategy
     output: Callable[[str], Any] = print
 
     @property
@@ -121,10 +117,7 @@ class Worker:
     @property
     def is_chief(self) -> bool:
         """True in the process that writes and reports: a cluster's chief, or its first worker."""
-        resolver = self.strategy.cluster_resolver
-        if self.in_cluster and "chief" in resolver.cluster_spec().jobs:
-            return resolver.task_type == "chief"
-        return not self.in_cluster or resolver.task_id == 0
+        return self.strategy.extended.should_checkpoint
 
     @property
     def temporary(self) -> Path | None:

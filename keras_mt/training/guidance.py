@@ -36,9 +36,8 @@ def with_links(batches: Batches, options: TrainingOptions, worker: Worker) -> Ba
     """The batches with the links that a head is taught and that terms come from."""
     if not options.needs_links:
         return batches
-    annotator = None
-    if options.terms:
-        annotator = Annotator(batches.tokenizer, options.terms, options.seed)
+    tokenizer, share, seed = batches.tokenizer, options.terms, options.seed
+    annotator = Annotator(tokenizer, share, seed) if share else None
     found = _aligned(_learned(batches, _LEARN_PAIRS), batches)
     links = Links(batches.kept, found, worker.temporary)
     worker.report(f"word alignments learned: {links.linked:,} pairs with links")

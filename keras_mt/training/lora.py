@@ -8,7 +8,6 @@ import numpy as np
 
 from keras_mt.errors import InputError
 from keras_mt.layers.layer import inner_layers
-from keras_mt.layers.validation import check_positive
 
 
 class Adapters:
@@ -19,7 +18,6 @@ class Adapters:
     """
 
     def __init__(self, model: keras.Model, rank: int):
-        check_positive(rank=rank)
         self._plain = list(model.weights)
         for weight in self._plain:
             weight.trainable = False

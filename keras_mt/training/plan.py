@@ -58,8 +58,7 @@ def checkpoint_steps(config: RunConfig, last: int | None) -> int:
 
 def monitor(options: TrainingOptions, last: int, epoch_steps: int) -> str:
     """The measure by which the best weights are chosen: BLEU if it is measured, else the loss."""
-    epochs = math.ceil(last / epoch_steps)
-    return "val_bleu" if 0 < options.bleu_freq <= epochs else "val_loss"
+    return "val_bleu" if 0 < options.bleu_freq <= math.ceil(last / epoch_steps) else "val_loss"
 
 
 class LateLinearDecay(WarmupLinearDecay):
@@ -71,22 +70,17 @@ class LateLinearDecay(WarmupLinearDecay):
     def __init__(self, options: TrainingOptions, d_model: int, last: int | None) -> None:
         self._options = options
         peak = options.learning_rate or (d_model * options.warmup_steps) ** -0.5
-        super().__init__(peak, *self._updates(last or _FAR))
+        super().__init__(peak, warmup_steps=1, total_steps=1)
         self.warmup_steps, self.total_steps = (
-            keras.Variable(steps, trainable=False, dtype="float32")
-            for steps in (self.warmup_steps, self.total_steps)
+            keras.Variable(1, trainable=False, dtype="float32") for _ in range(2)
         )
+        self.end_at(last or _FAR)
 
     def end_at(self, last: int) -> None:
-        """Sets the last step."""
-        warmup_steps, total_steps = self._updates(last)
-        self.warmup_steps.assign(warmup_steps)
-        self.total_steps.assign(total_steps)
-
-    def _updates(self, steps):
-        """The numbers of updates of the warm-up, a quarter of all at most, and of all."""
-        updates = max(steps // self._options.gradient_accumulation_steps, 1)
-        return min(self._options.warmup_steps, max(updates // 4, 1)), updates
+        """Sets the last step; the warm-up takes a quarter of all updates at most."""
+        updates = max(last // self._options.gradient_accumulation_steps, 1)
+        self.warmup_steps.assign(min(self._options.warmup_steps, max(updates // 4, 1)))
+        self.total_steps.assign(updates)
 
 
 class Stopwatch(keras.callbacks.Callback):
@@ -94,21 +88,14 @@ class Stopwatch(keras.callbacks.Callback):
 
     def __init__(self, worker: Worker, options: TrainingOptions, started: float):
         super().__init__()
-        self._worker, self._options, self._started, self._times = worker, options, started, []
-        self._limit = min(_TIMED_SECONDS, 1.2 * options.minutes)
-
-    @property
-    def count(self) -> int:
-        """Number of steps made."""
-        return len(self._times)
+        self._worker, self._options, self._started, self.times = worker, options, started, []
 
     def on_train_batch_end(self, batch: int, logs: Logs = None) -> None:
-        self._times.append(time.monotonic())
-        if self._worker.in_cluster:
-            enough = self.count >= TIMED_STEPS
-        else:
-            timed = self.count > _UNTIMED
-            enough = timed and self._times[-1] - self._times[_UNTIMED - 1] > self._limit
+        self.times.append(time.monotonic())
+        enough = len(self.times) >= TIMED_STEPS
+        if not self._worker.in_cluster:
+            timed = self.times[-1] - self.times[:_UNTIMED][-1]
+            enough = timed > min(_TIMED_SECONDS, 1.2 * self._options.minutes)
         if enough:
             self.model.stop_training = True
 
@@ -117,23 +104,20 @@ class Stopwatch(keras.callbacks.Callback):
 
         `validation_share` is the number of validation batches for each step.
         """
-        step = self._seconds() * (1 + _FORWARD * validation_share)
-        minutes = self._options.minutes
+        minutes, count = self._options.minutes, len(self.times)
+        first = min(_UNTIMED, count // 2)
+        step = (self.times[-1] - self.times[first]) / max(count - 1 - first, 1)
+        # The mean of all workers, which thus come to the same number of steps.
+        step = self._worker.mean(step) * (1 + _FORWARD * validation_share)
         spent = self._worker.mean(time.monotonic() - self._started)  # All get the same last step.
         left = (60 * minutes - spent) * (1 - _WRITING)
-        last = self.count + int(max(left, 0) / step)
+        last = count + int(max(left, 0) / step)
         fewest = max(self._options.checkpoint_steps or 0, _FEWEST_STEPS)
         if last < fewest:
-            enough = (spent + (fewest - self.count) * step / (1 - _WRITING)) / 60
+            enough = (spent + (fewest - count) * step / (1 - _WRITING)) / 60
             raise InputError(
                 f"minutes={minutes:g} is too short for a checkpoint: starting took "
-                f"{spent - self.count * step:.0f} seconds, and a step takes {step:.2g}. Give at "
+                f"{spent - count * step:.0f} seconds, and a step takes {step:.2g}. Give at "
                 f"least {math.ceil(enough)}."
             )
         return last
-
-    def _seconds(self):
-        """The mean time of a step, and over all workers: they come to the same number of steps."""
-        first = min(_UNTIMED, self.count // 2)
-        seconds = (self._times[-1] - self._times[first]) / max(self.count - 1 - first, 1)
-        return self._worker.mean(seconds)

@@ -76,8 +76,6 @@ def measure(pairs: Iterable[tuple[bytes, bytes]]) -> Statistics:
         longest.append(max(len(source), len(target)))
         characters += len(source) + len(target)
         alphabet.update(source, target)
-    if not longest:
-        return Statistics(0, 0.0, 0)
     exceeded = int(np.quantile(longest, 0.999, method="inverted_cdf"))
     return Statistics(len(longest), characters / 2 / len(longest), exceeded, len(alphabet))
 
@@ -103,6 +101,7 @@ def recommend(
     while max_length < min(statistics.longest / 2, 1024):  # A piece has two characters or more.
         max_length *= 2
     batch_tokens = max(recipe.batch_tokens, given.max_length or max_length)
+    max_length = min(max_length, given.batch_tokens or max_length)
     pieces = max(recipe.pieces, 2 * statistics.alphabet)  # Of few characters, most are words.
     dropout_reason = batch_reason = in_paper = "as in the paper"
     if epochs < _FEW_EPOCHS:
@@ -115,10 +114,7 @@ def recommend(
         "model": (model, "pre-norm blocks learn from the first steps"),
         "vocab_size": (pieces, "each piece must occur often enough to be learned"),
         "batch_tokens": (batch_tokens, batch_reason),
-        "max_length": (
-            min(max_length, given.batch_tokens or max_length),
-            "as good as all pairs are shorter",
-        ),
+        "max_length": (max_length, "as good as all pairs are shorter"),
         "dropout": (dropout, dropout_reason),
         "label_smoothing": (0.1, in_paper),
         "learning_rate": (0.256 / model["d_model"], "falling to 0 at the end of the run"),
@@ -137,10 +133,7 @@ def recommend(
         choices |= {
             "bleu_freq": (bleu_freq, "BLEU is measured some twenty times"),
             "weights": ("best", "by BLEU: translations improve when the loss no longer does"),
-            "stop_after": (
-                6,
-                "training ends after as many BLEUs without a better one",
-            ),
+            "stop_after": (6, "training ends after as many BLEUs without a better one"),
         }
     return choices
 
@@ -165,9 +158,9 @@ def fitted_options(
     given: TrainingOptions, statistics: Statistics, validated: bool, worker: Worker
 ) -> dict[str, Any]:
     """The options for a corpus and this machine that go with those given; they are reported."""
-    bfloat16 = _has_bfloat16()
+    speed, bfloat16 = _speed(worker.strategy)
     seconds = math.inf if given.minutes is None else 60 * given.minutes
-    choices = recommend(statistics, given, validated, seconds * _speed(worker.strategy, bfloat16))
+    choices = recommend(statistics, given, validated, seconds * speed)
     if bfloat16:
         reason = "the processor multiplies in bfloat16, which is faster"
         choices["dtype"] = "mixed_bfloat16", reason
@@ -183,17 +176,12 @@ def fitted_options(
     return {name: value for name, (value, _) in choices.items()}
 
 
-def _speed(strategy, bfloat16):
-    """Operations a second, roughly, of all that trains."""
-    if tf.config.list_physical_devices("GPU"):
-        return _GPU * strategy.num_replicas_in_sync
-    return (os.cpu_count() or 1) * (_BFLOAT16_CORE if bfloat16 else _CORE)
-
-
-def _has_bfloat16():
-    """True if what trains has instructions for products in bfloat16."""
+def _speed(strategy):
+    """Operations a second, roughly, of all that trains; and whether it multiplies in bfloat16."""
     if gpus := tf.config.list_physical_devices("GPU"):
         details = map(tf.config.experimental.get_device_details, gpus)
-        return all(x.get("compute_capability", (0, 0)) >= (8, 0) for x in details)
+        bfloat16 = all(x.get("compute_capability", (0, 0)) >= (8, 0) for x in details)
+        return _GPU * strategy.num_replicas_in_sync, bfloat16
     cpuinfo = Path("/proc/cpuinfo")
-    return cpuinfo.exists() and re.search("avx512_bf16|amx_bf16", cpuinfo.read_text()) is not None
+    bfloat16 = cpuinfo.exists() and re.search("avx512_bf16|amx_bf16", cpuinfo.read_text())
+    return (os.cpu_count() or 1) * (_BFLOAT16_CORE if bfloat16 else _CORE), bfloat16

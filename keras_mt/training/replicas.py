@@ -9,7 +9,6 @@ from keras import ops
 
 from keras_mt.errors import InputError
 from keras_mt.layers.types import Tensor
-from keras_mt.layers.validation import check_positive
 from keras_mt.losses import CrossEntropy, SymmetricKLDivergence
 
 
@@ -22,14 +21,21 @@ class ReplicatedAdam(keras.optimizers.Adam):
     ) -> None:
         context = _one_of_several()
         if context is not None and self.global_clipnorm:
-            variables = list(trainable_variables or self._trainable_variables)
-            self.build(variables)
-            grads, trainable_variables = _without_none(grads, variables)
-            grads = context.all_reduce(tf.distribute.ReduceOp.SUM, grads)
+            grads, trainable_variables = self._summed(grads, trainable_variables)
             grads, _ = tf.clip_by_global_norm(grads, self.global_clipnorm)
             # Keras adds the replicas' up again, and finds nothing to clip.
             grads = [grad / context.num_replicas_in_sync for grad in grads]
         super().apply(grads, trainable_variables)
+
+    def _summed(self, grads, variables):
+        """The gradients' sums over the replicas, dense, and the variables that have one."""
+        variables = list(variables or self._trainable_variables)
+        self.build(variables)
+        pairs = [(grad, v) for grad, v in zip(grads, variables, strict=True) if grad is not None]
+        grads, variables = [tf.convert_to_tensor(grad) for grad, _ in pairs], [v for _, v in pairs]
+        if context := _one_of_several():
+            grads = context.all_reduce(tf.distribute.ReduceOp.SUM, grads)
+        return grads, variables
 
 
 @keras.saving.register_keras_serializable(package="keras_mt")
@@ -48,7 +54,6 @@ class AccumulatedAdam(ReplicatedAdam):
         **kwargs: Any,
     ):
         super().__init__(learning_rate, **kwargs)
-        check_positive(accumulate=accumulate)
         self.accumulate = accumulate
         self.counted = False  # Whether a loss assigns `batch_tokens`.
         # Each replica assigns its own number, and all get the sum.
@@ -67,18 +72,11 @@ class AccumulatedAdam(ReplicatedAdam):
         """Adds the gradients of a batch; after `accumulate` batches makes the update."""
         if not self.counted:
             raise InputError(
-                "AccumulatedAdam does not know how many tokens a batch has: compile the model with "
-                "loss=CountedCrossEntropy(optimizer)."
+                "AccumulatedAdam needs loss=CountedCrossEntropy(optimizer), which counts tokens."
             )
-        variables = list(trainable_variables or self._trainable_variables)
-        self.build(variables)
-        grads, variables = _without_none(grads, variables)
-        context = tf.distribute.get_replica_context()
-        if context.num_replicas_in_sync > 1:
-            grads = context.all_reduce(tf.distribute.ReduceOp.SUM, grads)
         # Out of the replicas, which cannot wait for each other within a `cond`.
         tf.__internal__.distribute.interim.maybe_merge_call(
-            self._add, context.strategy, grads, variables
+            self._add, tf.distribute.get_strategy(), *self._summed(grads, trainable_variables)
         )
 
     def _add(self, strategy, grads, variables):
@@ -97,16 +95,12 @@ class AccumulatedAdam(ReplicatedAdam):
                 update(variable, lambda each: each.assign(tf.zeros_like(each)))
             return 0
 
+        def add(total, grad, count):
+            return total.assign_add(tf.cast(grad, total.dtype) * tf.cast(count, total.dtype))
+
         for total, grad in zip(sums, grads, strict=True):
-            update(
-                total,
-                lambda total, grad, count: total.assign_add(
-                    tf.cast(grad, total.dtype) * tf.cast(count, total.dtype)
-                ),
-                grad,
-                self.batch_tokens.value,
-            )
-        update(tokens, lambda total, count: total.assign_add(count), self.batch_tokens.value)
+            update(total, add, grad, self.batch_tokens.value)
+        update(tokens, add, 1, self.batch_tokens.value)
         update(batches, lambda count: count.assign_add(1))
         tf.cond(tf.equal(batches, self.accumulate), update_weights, lambda: 0)
 
@@ -146,12 +140,6 @@ class CountedDivergence(SymmetricKLDivergence):
     def __call__(self, y_true: Tensor, y_pred: Tensor, sample_weight: Tensor) -> Tensor:
         divergence = super().__call__(y_true, y_pred, sample_weight)
         return divergence * _share(tf.reduce_sum(sample_weight))
-
-
-def _without_none(grads, variables):
-    """The gradients, as dense tensors, and the variables that have one."""
-    pairs = [(grad, v) for grad, v in zip(grads, variables, strict=True) if grad is not None]
-    return [tf.convert_to_tensor(grad) for grad, _ in pairs], [variable for _, variable in pairs]
 
 
 def _share(count):

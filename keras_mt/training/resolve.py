@@ -2,10 +2,10 @@
 
 import dataclasses
 
-from keras_mt.data import Batches
 from keras_mt.errors import InputError
 from keras_mt.models import Transformer, architecture_name, find_architecture
 from keras_mt.options import TrainingOptions
+from keras_mt.options.training import INHERITED
 from keras_mt.run_folder import RunConfig
 from keras_mt.training.architecture import Base, preset_of
 from keras_mt.training.corpora import Corpora
@@ -49,13 +49,15 @@ def resolve(
         defaults = _options_of(base, given)
         if base.config is not None:
             known = {n: getattr(base.config, n) for n in ("generation", "license", "trimmed")}
-    elif fitted := _is_fitted(request.options):
-        defaults = fitted_options(given, corpora.statistics, bool(corpora.validation), worker)
     else:
         architecture = find_architecture(request.options.architecture or "transformer")
         preset, values = preset_of(architecture, given.preset)
         dropout = values["model"].get("dropout")
         defaults = {"preset": preset, "dropout": dropout, **values["training"]}
+        # Neither a preset alone says how to train, nor an architecture of another kind.
+        fitted = architecture is Transformer and not (given.preset and given.minutes is None)
+        if fitted:
+            defaults = fitted_options(given, corpora.statistics, bool(corpora.validation), worker)
     averaged = {} if given.minutes is None else {"weights": "average"}
     options = given.completed(defaults, averaged, DEFAULTS)
     config = dataclasses.replace(request, options=options, fitted=fitted, **known)
@@ -70,18 +72,10 @@ def resolve(
     return dataclasses.replace(begun, options=config.options, data=config.data, pairs=config.pairs)
 
 
-def _is_fitted(given):
-    """True for a Transformer that neither a preset alone nor another run says how to train."""
-    if given.init is not None or (given.preset is not None and given.minutes is None):
-        return False
-    return find_architecture(given.architecture or "transformer") is Transformer
-
-
 def _options_of(base, given):
     """The options that a run takes over from another one, gentle ones if that was imported."""
     before = TrainingOptions() if base.config is None else base.config.options
-    fields = dataclasses.fields(TrainingOptions)
-    names = ["preset", *(field.name for field in fields if field.metadata["inherited"])]
+    names = ["preset", *INHERITED]
     values = {n: getattr(before, n) for n in names if getattr(before, n) is not None}
     values["architecture"] = architecture_name(type(base.model))
     if before.batch_tokens is None:  # Nobody trained it here.
@@ -91,38 +85,33 @@ def _options_of(base, given):
         value = getattr(given, name)
         if value is not None and value != values.get(name, value):
             raise InputError(
-                f"{name} is that of init, {values[name]!r}: leave it out. "
-                f"Received: {name}={value!r}"
+                f"{name} is that of init, {values[name]!r}, not {value!r}: leave it out."
             )
     return values
 
 
 def with_fingerprints(
-    config: RunConfig,
-    corpora: Corpora,
-    base: Base | None,
-    batches: Batches,
-    validation: Batches | None,
+    config: RunConfig, corpora: Corpora, base: Base | None, prints: list[dict]
 ) -> RunConfig:
-    """The configuration with hashes of what the run reads; what has changed is refused."""
-    prints = batches.encoded.fingerprints
-    if validation is not None:
-        prints = prints + validation.encoded.fingerprints
-    found, before = {"corpora": prints}, config.fingerprints
-    if base is not None and base.digest is not None:
-        found["init"] = base.digest
-    if before is None:  # Of a run that begins, or was stopped before it had any.
+    """The configuration with hashes of what the run reads; what has changed is refused.
+
+    `prints` are the fingerprints of the training splits, and then of the validation splits.
+    """
+    digest = None if base is None else base.digest
+    if config.fingerprints is None:  # Of a run that begins, or was stopped before it had any.
+        found = {"corpora": prints} | ({"init": digest} if digest else {})
         return dataclasses.replace(config, fingerprints=found)
-    if "init" in found:
+    if digest:
         base.check_unchanged(config)
-    if len(before["corpora"]) != len(prints):
+    before = config.fingerprints["corpora"]
+    if len(before) != len(prints):
         raise InputError(
-            f"The run began with {len(before['corpora'])} corpora, counting validation, and now "
-            f"there are {len(prints)}: give it the same data, or another output folder."
+            f"The run began with {len(before)} corpora, counting validation, and now there are "
+            f"{len(prints)}: give it the same data, or another output folder."
         )
     validated = (f"the validation split of {pair or config.data[0]}" for pair in corpora.validation)
     names = [*config.data, *validated]
-    for name, old, new in zip(names, before["corpora"], prints, strict=True):
+    for name, old, new in zip(names, before, prints, strict=True):
         if old != new:
             raise InputError(
                 f"{name} has changed since the run began: {old['pairs']:,} pairs before, "

@@ -15,7 +15,6 @@ import keras
 import tensorflow as tf
 
 from keras_mt.data import Batches
-from keras_mt.data.augmentation import augmentations
 from keras_mt.errors import InputError
 from keras_mt.extras import require_backend
 from keras_mt.options import TrainingOptions
@@ -139,12 +138,10 @@ def _resolve(request, worker):
     texts = corpora.read_corpora(request, worker, sampled=tokenizer is None)
     config = resolve(request, texts, begun, base, worker)
     if tokenizer is None:
-        tokenizer = corpora.new_tokenizer(config, texts.samples, worker.report)
+        tokenizer = corpora.new_tokenizer(config, texts.samples, worker)
     if worker.in_cluster and worker.is_chief:
         # What is impossible is refused before the folder keeps it.
         set_up_model(config.options, make_model(config, tokenizer, base, given.architecture))
-        if config.options.augment is not None:
-            augmentations(config.options.augment)
         _write(worker, config, tokenizer)  # The others read them.
     return config, tokenizer, texts, base
 
@@ -174,7 +171,8 @@ def _prepare(config, tokenizer, texts, base, architecture, worker):
         config = dataclasses.replace(config, model_config=_config_of(model))
     validation = corpora.validation_batches(config, texts, tokenizer, worker)
     batches = corpora.training_batches(config, texts, tokenizer, worker)
-    config = with_fingerprints(config, texts, base, batches, validation)
+    prints = [x for each in (batches, validation) if each for x in each.encoded.fingerprints]
+    config = with_fingerprints(config, texts, base, prints)
     batches = with_links(batches, config.options, worker)
     return _Prepared(config, tokenizer, model, batches, validation, texts.validation)
 
@@ -203,7 +201,7 @@ def _train(run, worker, started):
     options, model, epoch_steps = run.config.options, run.model, run.batches.counts.batches
     last = plan.last_step(run.config, epoch_steps)
     if run.config.decays:
-        run = _ending_at(run, last)
+        run = run._replace(config=dataclasses.replace(run.config, total_steps=last))
     with worker.strategy.scope():
         adapters = None if options.lora_rank is None else Adapters(model, options.lora_rank)
         rate = _compile(model, run.config, last)
@@ -217,7 +215,7 @@ def _train(run, worker, started):
     if last is None:
         start, last = _time_first_steps(run, worker, started, [checkpoints, log])
         rate.end_at(last)
-        run = _ending_at(run, last)
+        run = run._replace(config=dataclasses.replace(run.config, total_steps=last))
         checkpoints.every = plan.checkpoint_steps(run.config, last)
         _write(worker, run.config)
     best = KeepBest(worker, options, plan.monitor(options, last, epoch_steps), log.rows)
@@ -230,11 +228,6 @@ def _train(run, worker, started):
         _finish(run, worker, checkpoints, adapters)
 
 
-def _ending_at(run, last):
-    """The run with its last step in its configuration."""
-    return run._replace(config=dataclasses.replace(run.config, total_steps=last))
-
-
 def _time_first_steps(run, worker, started, callbacks):
     """Trains for some steps of a run with `minutes`; returns their number, and the last step."""
     options, epoch_steps = run.config.options, run.batches.counts.batches
@@ -244,7 +237,7 @@ def _time_first_steps(run, worker, started, callbacks):
     _fit(run, worker, 0, timed, [*callbacks, watch], validates=False)
     last = watch.last_step(run.validation_steps / epoch_steps)
     worker.report(f"{last:,} steps fit into {options.minutes:g} minutes")
-    return watch.count, last
+    return len(watch.times), last
 
 
 def _compile(model, config, last):
@@ -332,7 +325,7 @@ def _finish(run, worker, checkpoints, adapters):
     else:
         if options.weights == "best":
             worker.report(f"{best} is not there: model.keras takes the last weights, not the best")
-        count = checkpoints.count if options.weights == "average" else 1
+        count = None if options.weights == "average" else 1
         weights = averaged(model, folder.checkpoints, count, adapters)
     if head := choose_head(model, weights, run.batches, run.validation, worker.report):
         model.alignment_head = head

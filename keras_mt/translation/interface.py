@@ -9,7 +9,7 @@ import numpy as np
 
 from keras_mt.alignment.links import attention_links
 from keras_mt.errors import InputError
-from keras_mt.options import TranslationOptions, check_language
+from keras_mt.options.search import TranslationOptions, check_language
 from keras_mt.text.glossary import Glossary
 from keras_mt.text.source import Alignment, Source
 from keras_mt.text.words import words_of_pieces

@@ -14,7 +14,7 @@ from ai_edge_litert.interpreter import Interpreter
 
 from keras_mt.errors import DIVERGED, LINE_TOO_LONG, InputError
 from keras_mt.files import LITERT_MODEL
-from keras_mt.options import LOOPS, NO_HYPOTHESIS, TranslationOptions
+from keras_mt.options.search import LOOPS, NO_HYPOTHESIS, TranslationOptions
 from keras_mt.text.plain import PlainTokenizer
 from keras_mt.translation.batches import batches_of, usable_cores
 from keras_mt.translation.interface import LANGUAGES

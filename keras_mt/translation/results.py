@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from keras_mt.errors import DIVERGED, InputError
-from keras_mt.options import NO_HYPOTHESIS
+from keras_mt.options.search import NO_HYPOTHESIS
 from keras_mt.text.replacing import Placed
 from keras_mt.text.source import Alignment
 from keras_mt.translation.requests import Request

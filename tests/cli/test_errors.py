@@ -144,14 +144,13 @@ def test_a_damaged_model_is_named(run_dir, tmp_path):
         ("train --data x --pair de-en=y",
          "Give --data, --source and --target, or --pair in place of all three. Received: --data="),
         ("train --data phrasebook --source pt --target en --lora-rank 4",
-         "Error: --lora-rank needs --init, the run whose model gets the adapters. Received: "
-         "--lora-rank=4"),
+         "Error: --lora-rank needs --init, the run whose model gets the adapters."),
         ("train --data phrasebook --source pt --target en --dropout 0.1 --set dropout=0.2",
          "Error: --dropout was given twice: 0.1, and 0.2 for the model."),
         ("translate .", "neither a run folder nor an export"),
         ("export . new", "not a finished run folder"),
         ("import . new", "is not a folder to import: it has no config.json"),
-        ("average . new", "is not a run folder to average"),
+        ("average . new", "is no run: it has no config.json"),
     ],
 )  # fmt: skip
 def test_wrong_arguments_are_refused_in_one_line(arguments, message, tmp_path, monkeypatch):

@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from keras_mt.data import augmentation
-from keras_mt.data.augmentation import CYCLE, KINDS, augment, augmentations, augmented
+from keras_mt.data.augmentation import CYCLE, augmented, phase
+from keras_mt.options.training import AUGMENTATIONS
 
 PUNCTUATION = re.compile(r"[\s.。।'\"\u2018-\u201f«»]")
 
@@ -44,7 +45,7 @@ def test_punctuation_is_changed_in_each_way():
     assert any("  " in text for text in doubled) and "a b c d" in doubled
 
 
-@given(st.text(), st.sampled_from(KINDS), st.integers(0), st.integers(0))
+@given(st.text(), st.sampled_from(AUGMENTATIONS), st.integers(0), st.integers(0))
 def test_any_line_stays_a_line(source, kind, seed, index):
     source = source.replace("\n", "")
     changed = augmented(source, kind, seed, index)
@@ -60,26 +61,21 @@ def test_case_alone_is_changed(source, kind):
     assert augmented(source, kind).lower() == source.lower()
 
 
-def test_each_kind_changes_each_pair_once_in_a_cycle():
-    pairs, counts = 1000, collections.Counter()
-    for index in range(pairs):
-        seen = [augment("it's me.", KINDS, 5, epoch, index) for epoch in range(CYCLE)]
-        assert seen.count("IT'S ME.") == seen.count("It's Me.") == 1
-        assert seen.count("it's me.") == CYCLE - len(KINDS)
-        counts[seen.index("IT'S ME.")] += 1
-        alone = [augment("it's me.", ["caps"], 5, epoch, index) for epoch in range(CYCLE)]
-        assert alone.index("IT'S ME.") == seen.index("IT'S ME.") and len(set(alone)) == 2
-    # A tenth in each epoch: five standard deviations of a binomial.
-    assert all(
-        abs(counts[epoch] - pairs / 10) < 5 * (pairs * 0.09) ** 0.5 for epoch in range(CYCLE)
-    )
+def test_each_epoch_of_a_cycle_changes_as_many_pairs():
+    pairs = 1000
+    counts = collections.Counter(phase(5, index) for index in range(pairs))
+    assert {*counts} == {*range(CYCLE)}
+    # A tenth in each: five standard deviations of a binomial.
+    assert all(abs(count - pairs / 10) < 5 * (pairs * 0.09) ** 0.5 for count in counts.values())
 
 
 DRAWN = """
 import runpy, sys, types
-sys.modules |= {"keras_mt": 0, "keras_mt.errors": types.SimpleNamespace(InputError=ValueError)}
-augment = runpy.run_path(sys.argv[1])["augment"]
-print([augment("it's me .", ["caps", "punctuation"], 1, epoch, 3) for epoch in range(20)])
+kinds = types.SimpleNamespace(AUGMENTATIONS=("caps", "title", "punctuation"))
+sys.modules |= {"keras_mt": 0, "keras_mt.options": 0, "keras_mt.options.training": kinds}
+made = runpy.run_path(sys.argv[1])
+drawn = [made["augmented"]("it's me .", "punctuation", 1, index) for index in range(20)]
+print([drawn, [made["phase"](1, index) for index in range(20)]])
 """
 
 
@@ -89,11 +85,6 @@ def test_what_is_drawn_is_the_same_in_any_process(seed_of_hashes):
         [sys.executable, "-c", DRAWN, augmentation.__file__],
         env={"PYTHONHASHSEED": seed_of_hashes}, capture_output=True, encoding="utf-8", check=True,
     ).stdout  # fmt: skip
-    drawn = [augment("it's me .", ["caps", "punctuation"], 1, epoch, 3) for epoch in range(20)]
-    assert ast.literal_eval(found) == drawn and len({*drawn}) == 3
-
-
-def test_names_are_put_in_order_and_unknown_ones_refused():
-    assert augmentations("title, caps") == ("caps", "title")
-    with pytest.raises(ValueError, match=r"augment must be some of caps, .*'upper'"):
-        augmentations("caps,upper")
+    drawn = [augmented("it's me .", "punctuation", 1, index) for index in range(20)]
+    assert ast.literal_eval(found) == [drawn, [phase(1, index) for index in range(20)]]
+    assert len({*drawn}) > 3

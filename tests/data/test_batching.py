@@ -10,7 +10,8 @@ import tensorflow as tf
 import keras_mt
 from keras_mt import Tokenizer
 from keras_mt.data import Batches, load_corpus
-from keras_mt.data.augmentation import augment
+from keras_mt.data.augmentation import CYCLE, augmented, phase
+from keras_mt.options.training import AUGMENTATIONS
 
 random = np.random.default_rng(0)
 WORDS = ["red", "old", "book", "cup", "dog", "table", "chair", "bed"]
@@ -207,7 +208,7 @@ def test_sampled_segmentations_spell_the_same_text(texts, tokenizer):
     assert plain.counts.batches == sampled.counts.batches
 
 
-ALL = "caps,title,punctuation"
+ALL = ",".join(AUGMENTATIONS)
 
 
 @pytest.fixture(scope="module")
@@ -229,7 +230,10 @@ def test_sources_are_changed_as_the_seed_and_the_epoch_say(sentences, tokenizer)
     for epoch in (0, 1, 13):
         expected = []
         for index, (source, target) in enumerate(sentences):
-            typed = augment(source, ALL.split(","), 6, epoch, index)
+            place = (phase(6, index) + epoch) % CYCLE  # Each kind once in a cycle.
+            typed = source
+            if place < len(AUGMENTATIONS):
+                typed = augmented(source, AUGMENTATIONS[place], 6, index)
             texts = tokenizer.tokenize([source, typed, target]).to_list()
             plain, changed, translation = map(tuple, texts)
             if max(len(plain), len(translation)) < 40:
@@ -290,6 +294,10 @@ def test_no_change_leaves_all_as_it_is(sentences, tokenizer):
 def test_impossible_options_are_refused(texts, tokenizer, options):
     with pytest.raises(ValueError, match=next(iter(options))):
         batches(texts, tokenizer, **options)
+
+
+def test_kinds_of_changes_may_be_in_any_order(texts, tokenizer):
+    assert batches(texts, tokenizer, augment="title, caps").kinds == ("caps", "title")
 
 
 def test_a_corpus_without_a_usable_pair_is_refused(tokenizer):

@@ -78,7 +78,7 @@ def test_other_splits_lose_only_what_no_command_takes(dirty, tmp_path):
 def test_training_takes_the_same_pairs_without_a_folder(dirty):
     found = Cleaning(dirty, "en", "de", rule_names())
     for _ in range(2):
-        assert list(map(list, found.dataset().as_numpy_iterator())) == KEPT
+        assert list(map(list, corpus.dataset_of(found.pairs).as_numpy_iterator())) == KEPT
     assert str(found) == "3 of 9 pairs kept; dropped: 3 empty, 1 copy, 1 markup, 1 duplicate"
 
 

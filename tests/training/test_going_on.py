@@ -351,7 +351,7 @@ def test_an_architecture_is_given_what_it_takes(monkeypatch):
     )
     config = RunConfig(["x"], "en", "de", options)
     tokenizer = SimpleNamespace(vocab_size=300, padding_id=0)
-    taken = architecture.make_model(config, tokenizer, given=Plain).taken
+    taken = architecture.make_model(config, tokenizer, None, Plain).taken
     assert {name: taken[name] for name in taken if name not in ("self", "kwargs")} == {
         "vocab_size": 300, "units": 3, "dropout": 0.5, "padding_id": 0, "depth": 2,
     }  # fmt: skip

@@ -3,6 +3,7 @@ import math
 
 import hypothesis
 import pytest
+import tensorflow as tf
 from hypothesis import strategies
 from runs import assert_same_weights, log_rows
 
@@ -80,7 +81,7 @@ def test_minutes_fit_the_training_of_a_preset_too(tmp_path):
 
     def resolved(**given):
         request = RunConfig(["x"], "pt", "en", TrainingOptions(**given))
-        worker = Worker(RunFolder(tmp_path), output=lambda _: None)
+        worker = Worker(RunFolder(tmp_path), tf.distribute.get_strategy(), lambda _: None)
         return dict(vars(resolve(request, text, None, None, worker).options))
 
     own, preset = resolved(minutes=12), resolved(minutes=12, preset="tiny")

@@ -160,12 +160,13 @@ def test_a_death_in_validation_loses_no_measurement(eager, brief_corpus, tmp_pat
 def test_scores_need_a_text():
     pairs = tf.data.Dataset.from_tensor_slices((["a"], ["b"])).take(0)
     with pytest.raises(ValueError, match="at least one pair"):
-        TranslationScores(None, {"": pairs})
+        TranslationScores(None, {"": pairs}, 1, "13a")
 
 
 def test_a_measurement_that_is_not_finite_is_not_the_best():
     log = [{"val_loss": x} for x in ("3", "nan", "2", "nan")]
-    best = KeepBest(Worker(RunFolder("run")), TrainingOptions(), "val_loss", log)
+    worker = Worker(RunFolder("run"), tf.distribute.get_strategy())
+    best = KeepBest(worker, TrainingOptions(), "val_loss", log)
     assert best._best() == 2
 
 
@@ -293,7 +294,7 @@ def test_bleu_is_that_of_the_translations(corpus):
             [SimpleNamespace(text=t)] if t else [] for t in map(known.get, texts)
         ]
     )
-    scores, logs = TranslationScores(translator, {"": pairs}, every=2), {}
+    scores, logs = TranslationScores(translator, {"": pairs}, 2, "13a"), {}
     scores.on_epoch_end(0, logs)
     assert logs == {}
     scores.on_epoch_end(1, logs)
@@ -400,8 +401,9 @@ def test_a_folder_with_nothing_but_hidden_names_is_taken(tmp_path):
         ({"epochs": -1}, "epochs=-1"),
         ({"data": []}, r"data must name at least one corpus. Received: \[\]"),
         ({"corpus_weights": [1, 1]}, r"one for each corpus. Received: \[1, 1\] for"),
+        ({"corpus_weights": [0]}, r"corpus_weights must be positive .* Received: \[0\] for"),
         ({"steps": 1, "vocab_size": 50}, "vocab_size=50 is too small"),
-        ({"batch_tokens": 60, "max_length": 64}, "batch_tokens=60, max_length=64"),
+        ({"batch_tokens": 60, "max_length": 64}, "batch_tokens=60 must be at least max_length=64"),
         ({"bleu_freq": -1}, "bleu_freq=-1"),
         ({"warmup_steps": 0}, "warmup_steps=0"),
         ({"learning_rate": 0.0}, r"learning_rate=0\.0"),
@@ -412,7 +414,10 @@ def test_a_folder_with_nothing_but_hidden_names_is_taken(tmp_path):
         ({"rdrop_weight": -1.0}, r"rdrop_weight=-1\.0"),
         ({"seed": -1}, "seed=-1"),
         ({"seed": 2**32}, "seed=4294967296"),
-        ({"augment": "caps,upper"}, "some of caps, title, punctuation.*'upper'"),
+        (
+            {"augment": "caps,upper"},
+            "augment must not be 'upper'; there are caps, title, punct",
+        ),
         ({"weights": "mean"}, "weights must be one of best, average, last"),
     ],
 )
