@@ -123,4 +123,4 @@ def test_clean_captions_are_kept(split, tmp_path):
     pairs = list(load_corpus(tmp_path, "en", "de", "train").as_numpy_iterator())
     assert cleaning.kept > 0.999 * len(pairs) > 1000 and len(cleaning.verdicts) == len(pairs)
     kept = [pair for pair, verdict in zip(pairs, cleaning.verdicts, strict=True) if not verdict]
-    assert list(cleaning.dataset().as_numpy_iterator()) == kept
+    assert list(cleaning.pairs()) == kept
