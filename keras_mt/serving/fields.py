@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError
+from starlette.datastructures import QueryParams
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
@@ -65,7 +66,9 @@ async def read_fields(request: Request, fields: type[Fields]) -> Fields:
     given = _values(request.query_params)
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     try:
-        if kind in _FORMS:
+        if kind == _FORMS[0]:  # Starlette reads letters that are not escaped as Latin-1.
+            given |= _values(QueryParams((await request.body()).decode()))
+        elif kind in _FORMS:
             form = await request.form(max_files=1)
             for _, value in form.multi_items():
                 str(value).encode()  # UTF-7 has halves of characters.
