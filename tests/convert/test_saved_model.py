@@ -138,6 +138,7 @@ def test_align_is_the_translators_row_by_row(functions, small, sources):
     assert not outputs["attention"][4].any() and not any(outputs["translations"][[2, 4]])
 
 
+@pytest.mark.long
 def test_every_signature_of_a_model_that_reads_terms_reads_them(eager, load):
     tokenizer = load().tokenizer
     sizes = {"num_layers": 1, "d_model": 16, "num_heads": 2, "d_ff": 16, "max_length": 60}
@@ -223,11 +224,11 @@ def test_an_export_gives_the_same_without_keras_mt(python, exported, translator,
 
 @pytest.mark.parametrize("dtype", ["bfloat16", pytest.param("float16", marks=EXHAUSTIVE)])
 def test_an_export_in_half_precision_is_half_as_large_and_near(
-    eager, run_dir, sources, tmp_path, dtype, signatures_alone
+    eager, load, sources, tmp_path, dtype, signatures_alone
 ):
     signatures_alone("serving_default")
     # One token: on a longer way a near tie may part the two.
-    translator = Translator.load(run_dir, beam_size=1, max_length=1)
+    translator = load(beam_size=1, max_length=1)
     translator.export(tmp_path / "1", dtype=dtype)
     half = ExportedTranslator(tmp_path / "1")
     for a, b in zip(translator.hypotheses(sources), half.hypotheses(sources), strict=True):
@@ -332,15 +333,15 @@ def test_columns_of_unlike_length_are_refused(functions):
 
 
 @pytest.mark.long
-def test_a_sampling_export_is_seeded(eager, run_dir, load, sources, tmp_path):
+def test_a_sampling_export_is_seeded(eager, load, sources, tmp_path):
     options = {"n_best": 3, "temperature": 1.5, "top_k": 20, "top_p": 0.9, "max_length": 12}
-    translator = Translator.load(run_dir, seed=4, **options)
+    translator = load(seed=4, **options)
     translator.export(tmp_path / "1", signatures=["serving_default"])
     sampled = [[h.text for h in found] for found in translator.hypotheses(sources)]
     exported = ExportedTranslator(tmp_path / "1")
     assert exported.card["options"]["seed"] == 4
     assert [[h.text for h in found] for found in exported.hypotheses(sources)] == sampled
-    other = Translator.load(run_dir, seed=5, **options)
+    other = load(seed=5, **options)
     assert [[h.text for h in found] for found in other.hypotheses(sources)] != sampled
     predictor = Predictor(translator.models)
     functions = export_module._signatures(translator, predictor, None)
