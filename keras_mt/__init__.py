@@ -1,5 +1,6 @@
 """Neural machine translation for Keras 3."""
 
+import os
 import sys
 from typing import Any
 
@@ -10,10 +11,8 @@ from keras_mt.version import __version__
 if [*sys.argv[:1], *sys.orig_argv[-len(sys.argv) :][:1]] == ["-m", "keras_mt"]:
     # `python -m keras_mt`, which imports the package before it runs __main__.py: start the command
     # as `keras-mt` does, which imports Keras later and hides what TensorFlow says then.
-    sys.argv[0] = "keras-mt"
-    import keras_mt_command
-
-    keras_mt_command.main()
+    before = sys.orig_argv[1 : -len(sys.argv)]
+    os.execv(sys.executable, [sys.executable, *before, "keras_mt_command", *sys.argv[1:]])
 
 use_onednn()
 try:

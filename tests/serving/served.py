@@ -30,7 +30,7 @@ class Served:
     """A server that runs: its address, its process, and what it has logged."""
 
     def __init__(self, *arguments):
-        command = [sys.executable, "-m", "keras_mt_command", "serve", "--port", "0", *arguments]
+        command = [sys.executable, "-m", "keras_mt", "serve", "--port", "0", *arguments]
         self.process = subprocess.Popen(
             [str(argument) for argument in command],
             stderr=subprocess.PIPE, encoding="utf-8", env={**os.environ, "PYTHONPATH": str(ROOT)},
