@@ -159,8 +159,7 @@ def _as_yaml(fields):
 def _check_model(model, tokenizer, quantization):
     """Refuses a model that Marian has not, by what it lacks."""
     config = model.get_config()
-    heads, layers = config.get("num_heads"), config.get("num_layers")
-    layers = config.get("num_decoder_layers") or layers or 0
+    heads, layers = config.get("num_heads"), len(config.get("decoder_sublayers") or "") // 3
     known = {
         "activation": ("relu", "silu"),
         "positions": ("tensor2tensor",),

@@ -46,8 +46,8 @@ def train(
 ) -> Path:
     """Trains a translator with `model.fit` and writes a run folder.
 
-    Without a preset, `init` or another architecture, what is not given is fitted to the corpus;
-    with `minutes` and a preset, all but the model's shape is. The learning rate of such a run, and
+    Without a preset, `init` or another architecture, the recipe is fitted to the corpus, except for
+    the options given; with `minutes` and a preset, the preset sets the model's shape. The learning rate of such a run, and
     of one with `minutes`, falls to 0 at its last step, where it ends for good.
 
     The folder holds `model.keras`, `tokenizer.model`, `config.json`, `log.csv`, `training.png` and

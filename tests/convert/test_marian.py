@@ -279,7 +279,7 @@ def written_kind(tokenizer, seed=0, **options):
 
 
 WRITTEN = [
-    {"decoder_sublayers": "rcf" * 2},
+    {"decoder_sublayers": "rcf" * 3},
     {"tie_output": False, "logits_bias": True},
     {"share_embeddings": False, "activation": "silu", "num_decoder_layers": 1},
 ]
