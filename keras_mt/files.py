@@ -60,6 +60,8 @@ def disk_errors(path: str | os.PathLike) -> Iterator[None]:
     """Raises DiskError with the path, where a library may have an exception of its own."""
     try:
         yield
+    except DiskError:
+        raise
     except Exception as error:
         for number in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
             if os.strerror(number).lower() in str(error).lower():

@@ -155,8 +155,8 @@ def check_label_dtype(dtype: DType) -> DType:
     name = keras.dtype_policies.get(dtype).compute_dtype if dtype else keras.config.floatx()
     if name in ("bfloat16", "float16"):
         raise ValueError(
-            f"Labels are converted to the dtype, and {name} rounds them: leave it at float32. The "
-            "model may compute in another."
+            f"Labels are converted to the dtype, and {name} rounds large ones: leave dtype at "
+            "float32. The model may compute in another."
         )
     return dtype
 

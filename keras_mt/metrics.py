@@ -17,7 +17,7 @@ class _TokenMetric(keras.metrics.Mean):
     def __init__(
         self, padding_id: int = 0, name: str | None = None, dtype: DType = "float32"
     ) -> None:
-        super().__init__(name=name or self.default_name, dtype=check_label_dtype(dtype))
+        super().__init__(name=name or self._default_name, dtype=check_label_dtype(dtype))
         self.padding_id = padding_id
 
     def values(self, labels: Tensor, logits: Tensor) -> Tensor:
@@ -47,7 +47,7 @@ class TokenAccuracy(_TokenMetric):
 
     Args:
         padding_id: The label that does not count.
-        name: Name of the metric; None for the class's.
+        name: Name of the metric; None for `"token_accuracy"`.
         dtype: Dtype of the computation, `"float32"` or `"float64"`.
 
     Call arguments:
@@ -64,7 +64,7 @@ class TokenAccuracy(_TokenMetric):
     0.5
     """
 
-    default_name = "token_accuracy"
+    _default_name = "token_accuracy"
 
     def values(self, labels: Tensor, logits: Tensor) -> Tensor:
         # Cheaper than argmax: the loss already has the maximum and the label's logit.
@@ -76,7 +76,8 @@ class Perplexity(_TokenMetric):
     """`exp(mean(-log p[y]))` over the labels `y` that are not padding, without label smoothing.
 
     Args:
-        padding_id, name, dtype: As in `TokenAccuracy`.
+        padding_id, dtype: As in `TokenAccuracy`.
+        name: Name of the metric; None for `"perplexity"`.
 
     Call arguments:
         y_true, y_pred, sample_weight: As in `TokenAccuracy`.
@@ -92,7 +93,7 @@ class Perplexity(_TokenMetric):
     8.0
     """
 
-    default_name = "perplexity"
+    _default_name = "perplexity"
 
     def values(self, labels: Tensor, logits: Tensor) -> Tensor:
         return cross_entropy(labels, logits)

@@ -149,8 +149,11 @@ class RunConfig:
 
 
 # What config.json holds of a run beside its options.
-_TYPES = {field.name: field_type(field) for field in dataclasses.fields(RunConfig)}
-_TYPES = {n: typing.get_origin(x) or x for n, x in _TYPES.items() if n != "options"}
+_TYPES = {
+    field.name: typing.get_origin(field_type(field)) or field_type(field)
+    for field in dataclasses.fields(RunConfig)
+    if field.name != "options"
+}
 
 
 class RunFolder:
@@ -242,7 +245,11 @@ class RunFolder:
         """The archive that model.keras is, and its config.json; InputError if it is damaged."""
         try:
             with zipfile.ZipFile(self.model_file) as archive:
-                yield archive, json.loads(archive.read("config.json"))
+                try:
+                    saved = json.loads(archive.read("config.json"))
+                except RuntimeError as error:  # Of an encrypted archive.
+                    raise InputError(str(error)) from error
+                yield archive, saved
         except DiskError:
             raise
         except _UNREADABLE as error:
@@ -282,7 +289,8 @@ class RunFolder:
             model = ensure_built(model)
             # keras.saving.load_model would hold the whole file in memory, and converting the dtype
             # afterwards would hold two models.
-            with tempfile.TemporaryDirectory() as folder, disk_errors(folder):
+            where = tempfile.gettempdir()
+            with disk_errors(where), tempfile.TemporaryDirectory() as folder:
                 model.load_weights(archive.extract(_WEIGHTS, folder))
         return model
 

@@ -126,7 +126,10 @@ def _aligned_file(path, size):
     with open(path, "rb") as file:
         lines = read_lines(file)
     if len(lines) != size:
-        raise InputError(f"{path} has {len(lines):,} lines, and the split {size:,} sentences.")
+        raise InputError(
+            f"{path} has {len(lines):,} lines, and the split {size:,} sentences: give a line for "
+            "each sentence."
+        )
     return [one_line(line) for line in lines]
 
 

@@ -46,15 +46,17 @@ def say(message):
     click.echo(f"{_CLEAR if is_watched() else ''}{message}", err=True)
 
 
-def suggest(path, card, languages, source=None, target=None, architecture=None):
+def suggest(path, card, languages, source_language=None, target_language=None, architecture=None):
     """Says which command translates with a run or an export, in a direction that it learned."""
     words = ["keras-mt", "translate", str(path)]
+    source, target = source_language, target_language
     if languages and not (source and target):
-        pairs = [pair.split("-", 1) for pair in card.get("pairs", ())]
-        pairs = [p for p in pairs if {*p} <= {*languages}]
-        pairs = [p for p in pairs if source in (None, p[0]) and target in (None, p[1])]
-        pairs += [(source or languages[0], target or languages[-1])]
-        words += ["--source-language", pairs[0][0], "--target-language", pairs[0][1]]
+        default = source or languages[0], target or languages[-1]
+        learned = (pair.split("-", 1) for pair in card.get("pairs", ()))
+        known = ((a, b) for a, b in learned if {a, b} <= {*languages})
+        fitting = ((a, b) for a, b in known if source in (None, a) and target in (None, b))
+        a, b = next(fitting, default)
+        words += ["--source-language", a, "--target-language", b]
     if architecture and ":" in architecture:
         words += ["--architecture", architecture]
     if not _is_quiet():
@@ -67,7 +69,8 @@ def suggest_run(path, architecture=None):
 
     folder = RunFolder(path)
     languages = folder.tokenizer_facts()["languages"]
-    suggest(path, folder.card(), languages, *folder.config.languages.values(), architecture)
+    codes = folder.config.languages
+    suggest(path, folder.card(), languages, **codes, architecture=architecture)
 
 
 @contextlib.contextmanager

@@ -30,9 +30,13 @@ from keras_mt.extras import needed
     metavar="NAME=FILE",
     help="Offer clients these terms.",
 )
-@option("--glossary-folder", type=FOLDER, help="Keep glossaries of clients in this folder.")
+@option(
+    "--glossary-folder",
+    type=FOLDER,
+    help="Keep glossaries of clients in this folder.  [default: they end with the server]",
+)
 @option("--cors", multiple=True, metavar="ORIGIN", help="Answer pages of this site.")
-@count_option("--workers", help="Run this many processes a model.  [default: one a core]")
+@count_option("--workers", help="Run this many processes for each model.  [default: one per core]")
 @count_option("--max-body", default=1 << 20, help="Refuse requests of more bytes, without a file.")
 @count_option("--max-file", default=20 << 20, help="Refuse requests of more bytes, with a file.")
 @count_option("--max-texts", default=128, help="Refuse requests of more texts.")

@@ -1,12 +1,21 @@
 """`keras-mt translate-files`."""
 
 import time
+from pathlib import Path
 
 import click
 
 from keras_mt.cli.command import Command
 from keras_mt.cli.models import load_translator
-from keras_mt.cli.options import FOLDER, MODEL, given, markup_option, option, translation_options
+from keras_mt.cli.options import (
+    FOLDER,
+    MODEL,
+    count_option,
+    given,
+    markup_option,
+    option,
+    translation_options,
+)
 from keras_mt.cli.output import confidence_fields
 from keras_mt.cli.progress import progress_bar
 
@@ -17,13 +26,19 @@ from keras_mt.cli.progress import progress_bar
 @click.argument(
     "files", type=click.Path(exists=True), nargs=-1, required=True, metavar="FILE_OR_FOLDER..."
 )
-@option("--format", metavar="FORMAT", help="Read all files in this format, such as lines.")
+@option("--format", metavar="FORMAT", help="Read all files in this format.  [default: by suffix]")
 @option("--retranslate", is_flag=True, help="Also translate what a catalogue has translations of.")
-@option("--report", type=click.Path(dir_okay=False), help="Write how sure translations are.")
-@option("--document-language", metavar="CODE", help="Mark documents as in this language.")
+@option("--report", type=click.Path(dir_okay=False), help="Write the confidence in them here.")
+@option(
+    "--document-language",
+    metavar="CODE",
+    help="Mark documents as written in this language.  [default: the model's target]",
+)
 @markup_option
 @translation_options
-@option("--part-lines", default=1000, help="Write this many lines together: a kill loses no more.")
+@count_option(
+    "--part-lines", default=1000, help="Write this many lines together: a kill loses no more."
+)
 def translate_files(model, output, files, report, document_language, markup, **options):
     """Translate documents and files of lines into a folder.
 
@@ -42,18 +57,27 @@ def translate_files(model, output, files, report, document_language, markup, **o
     """
     from keras_mt.documents import translate_files as translate
     from keras_mt.documents.finding import find_files
+    from keras_mt.documents.resumable import PARTS
+    from keras_mt.files import check_new
 
     of_files = {name: options.pop(name) for name in ("format", "part_lines", "retranslate")}
     # What this refuses need not wait for the model.
     _, left_out = find_files(files, output, of_files["format"])
+    if report and not Path(output, PARTS).exists():  # Else it is that of the same command.
+        check_new(report)
     if left_out:
         suffixes = ", ".join(sorted({path.suffix or path.name for path in left_out}))
         number = _count(len(left_out), "files")
         click.echo(f"left out: {number} of no known format ({suffixes})", err=True)
     start = time.monotonic()
     translator = load_translator(model, options)
-    terms = translator.glossary and translator.glossary.fingerprint
-    model = {"model": translator.fingerprint, "glossary": terms, "markup": markup}
+    glossary = translator.glossary
+    terms = None if glossary is None else glossary.fingerprint
+    identity = given(options) | {
+        "model": translator.fingerprint,
+        "glossary": terms,
+        "markup": markup,
+    }
 
     confidence = bool(report)
     translator.hypotheses([], confidence=confidence)  # It refuses an export without one.
@@ -69,7 +93,7 @@ def translate_files(model, output, files, report, document_language, markup, **o
             translations,
             files,
             output,
-            given(options) | model,
+            identity,
             max_line_bytes=translator.options.max_line_bytes,
             target_language=document_language or translator.target_language,
             report=report,

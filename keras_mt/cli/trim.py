@@ -12,9 +12,15 @@ from keras_mt.cli.progress import quiet_option, suggest_run, waiting
 @click.argument("output", type=click.Path())
 @data_options(required=("data",), multiple=True)
 @option(
-    "--language", "languages", multiple=True, metavar="CODE", help="Keep this language, not others."
+    "--language",
+    "languages",
+    multiple=True,
+    metavar="CODE",
+    help="Keep this language.  [default: all]",
 )
-@count_option("--vocab-size", help="Keep at most this many tokens, the most frequent ones.")
+@count_option(
+    "--vocab-size", help="Keep this many tokens, the most frequent.  [default: all that occur]"
+)
 @option("--shortlist", type=FILE, help="Adapt this shortlist, as OUTPUT/shortlist.")
 @architecture_option()
 @quiet_option

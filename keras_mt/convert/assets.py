@@ -59,7 +59,8 @@ def write_assets(
     assets = folder / "assets.extra"
     assets.mkdir()
     write_card(assets, card)
-    texts, languages = sample_texts(translator.tokenizer), translator.languages or [""]
+    texts = sample_texts(translator.tokenizer)
+    languages = translator.languages or [""]  # No signature reads codes then.
     codes = [languages[i % len(languages)] for i in range(len(texts) + 1)]
     inputs = {
         "text": texts,

@@ -41,7 +41,7 @@ class Card:
         number = len(self.languages)
         languages = ", ".join(self.languages) if number <= _MAX_LANGUAGES else str(number)
         text = f"license: {self.license or 'not stated'}; languages: {languages or 'not stated'}"
-        return text + _WARNING if _NON_COMMERCIAL.search(self.license or "") else text
+        return text + (_WARNING if _NON_COMMERCIAL.search(self.license or "") else "")
 
 
 def read_card(folder: Path) -> Card:

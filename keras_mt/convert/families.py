@@ -67,7 +67,7 @@ class Bart(Family):
     pad_token_id: int = argument("padding_id")
     activation_function: Literal["relu", "gelu", "silu", "swish"] = argument("activation")
     scale_embedding: bool = argument("scale_embeddings")
-    # Older folders lack some of the others.
+    # Older folders lack some of these.
     decoder_vocab_size: Count | None = argument("target_vocab_size", None)
     max_position_embeddings: Annotated[int, 1, 2**16 + 1] = argument("max_length", 1024)
     dropout: Rate = argument("dropout", 0.1)
@@ -240,7 +240,7 @@ def _by_id(folder, vocabulary, size):
 
 @dataclasses.dataclass(frozen=True)
 class T5(Family):
-    """T5, mT5 and MADLAD-400, whose sources begin with a piece of the target's language."""
+    """T5, mT5, and MADLAD-400, whose sources begin with the piece of a language, as `<2de>`."""
 
     model_type: str
     vocab_size: Count = argument("vocab_size")

@@ -64,11 +64,12 @@ def read_fields(
 def search_options(
     given: Mapping[str, Any], known: Mapping[str, tuple[str, Any]], where: Path
 ) -> dict[str, Any]:
-    """The options of a search that a file gives; what no search takes is refused by its field.
+    """The options of a search that a file gives.
 
-    `known` has for each field the option and its default there. A null counts as missing.
+    A value that no search takes is refused, and the message names the field. `known` gives for each
+    field the option, and the file's default. A null counts as missing.
     """
-    options = dict(known.values())
+    options = {option: default for option, default in known.values()}
     options |= {o: given[field] for field, (o, _) in known.items() if given.get(field) is not None}
     try:
         TranslationOptions(**options)

@@ -32,7 +32,7 @@ class TokenizerConfig:
 
 @dataclasses.dataclass(frozen=True)
 class GenerationConfig:
-    """Fields of generation_config.json besides those of `SEARCH`."""
+    """Fields of generation_config.json other than those of `SEARCH`, and one that is checked."""
 
     max_new_tokens: int = 0
     max_length: int = 0
@@ -44,6 +44,7 @@ class GenerationConfig:
     bad_words_ids: list[list[int]] = dataclasses.field(default_factory=list)
     suppress_tokens: list[int] = dataclasses.field(default_factory=list)
     do_sample: Literal[False] = False
+    early_stopping: Literal[True, False, "never"] = False
 
 
 # Fields of generation_config.json: the option of a Translator, and transformers' default.

@@ -59,7 +59,10 @@ def local_run(model: str | os.PathLike) -> Path:
 
 
 def local_folder(directory: str | os.PathLike) -> Path:
-    """The folder, or that of a model of the hub, which is fetched; else OSError."""
+    """The folder, or that of a model of the hub, which is fetched.
+
+    OSError if that fails, MissingError without huggingface_hub.
+    """
     path, name = Path(directory), hub_name(directory)
     if path.is_dir():
         return path
@@ -68,7 +71,7 @@ def local_folder(directory: str | os.PathLike) -> Path:
             f"There is no folder {path}, nor is that a name on the hub, which is OWNER/NAME, or "
             "hf:OWNER/NAME where there is a folder OWNER."
         )
-    what = f"There is no folder {path}. Fetching it from the hub"
+    what = f"There is no folder {path}. If it is a model's name on the hub, fetching it"
     huggingface_hub = require("huggingface_hub", "hub", what)
     try:
         # One kind of weights after the other: what there is cannot be asked for without a network,

@@ -27,7 +27,7 @@ from keras_mt.translation import Translator
 
 FORMAT = ModelFormat(
     "transformers",
-    {*dict(SEARCH.values()), "max_length", "force_end"},
+    {*(option for option, _ in SEARCH.values()), "max_length", "force_end"},
     early_stopping=(True, False, "never"),
 )
 
@@ -66,11 +66,13 @@ def read(path: Path, dtype: str | None = None) -> Pretrained:
 def _generation(folder, arguments):
     """The options of a `keras_mt.Translator` from generation_config.json."""
     given, file = folder.generation, folder.generation_file
-    options, limit = {**folder.search, "split_sentences": False}, arguments["max_length"]
+    options = {**folder.search, "split_sentences": False}
+    limit = arguments["max_length"]
     # transformers' max_length counts the start token too.
     longest = given.max_new_tokens or given.max_length - 1
     if longest > 0:
-        options["max_length"] = limit = min(longest, limit)
+        limit = min(longest, limit)
+        options["max_length"] = limit
     if options["min_length"] > limit:
         raise refusal(file, "min_length", options["min_length"], f"at most {limit}")
     if given.forced_eos_token_id is not None:

@@ -30,6 +30,7 @@ def from_huggingface(directory: str | os.PathLike) -> Translator:
     Raises:
         FileNotFoundError: If a file is missing; the message says which.
         OSError: If a model cannot be fetched from the hub; the message says why.
+        ImportError: If a name is given, and huggingface_hub is not installed.
         ValueError: If the folder is not understood; the message names the file or the field.
 
     Example:

@@ -125,8 +125,8 @@ def _converted(functions, predictor, quantization):
 def _with_shared_tables(converted):
     """The bytes of a model in which embeddings in 8 bits and a projection by them are one table.
 
-    The converter rounds the projection's by itself, with differences of 1 or none; without any it
-    makes them one itself.
+    The converter rounds the projection's table by itself, so that values may differ by 1. Where
+    none does, it shares the table itself.
     """
     model, found = schema.ModelT.InitFromPackedBuf(converted, 0), collections.defaultdict(dict)
     for tensor in (tensor for graph in model.subgraphs for tensor in graph.tensors):

@@ -30,7 +30,7 @@ SEARCH = {
 }
 FORMAT = ModelFormat(
     "Marian",
-    {*dict(SEARCH.values()), "early_stopping", "quantization"},
+    {*(option for option, _ in SEARCH.values()), "early_stopping", "quantization"},
     early_stopping=("shrink",),
     quantizations=("int8",),
 )
@@ -95,6 +95,7 @@ _NAMES = {
     r"beta$": "bias",
     r"self_attention/": "self/",
     r"cross_attention/": "context/",
+    # The last two patterns take the number for `ffn_W1` and `ffn_b1`.
     r"feed_forward/inner/": "ffn/1/",
     r"feed_forward/output/": "ffn/2/",
     r"recurrent/input/kernel": "rnn_W",

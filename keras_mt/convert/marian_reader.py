@@ -32,7 +32,7 @@ _NO_EFFECT = re.compile(
 
 @dataclasses.dataclass(frozen=True)
 class DecoderConfig:
-    """Fields of a decoder's configuration besides `marian.SEARCH`, hyphens as underscores."""
+    """Fields of a decoder's configuration other than `marian.SEARCH`, hyphens as underscores."""
 
     allow_unk: bool = False
     skip_cost: bool = False

@@ -28,7 +28,12 @@ FORMAT = ModelFormat(
 )
 
 # The tensorflow_text ops in stock TensorFlow Serving, which has all ops of TensorFlow itself.
-_TEXT_OPS = {f"Sentencepiece{name}Op" for name in ("", "Tokenize", "Detokenize", "IdToString")}
+_TEXT_OPS = {
+    "SentencepieceOp",
+    "SentencepieceTokenizeOp",
+    "SentencepieceDetokenizeOp",
+    "SentencepieceIdToStringOp",
+}
 
 
 def to_saved_model(

@@ -23,8 +23,8 @@ class Phrase(NamedTuple):
     source: slice
     target: slice
 
-    def moved_behind(self, place: slice, grown: int) -> "Phrase":
-        """The phrase once the target has grown at a place, which may be before the phrase's."""
+    def after_growth(self, place: slice, grown: int) -> "Phrase":
+        """The phrase once the target has grown by so many tokens at a place."""
         if self.target.start < place.start:
             return self
         return self._replace(target=slice(self.target.start + grown, self.target.stop + grown))
@@ -47,7 +47,8 @@ class Annotator:
     def __init__(self, tokenizer: BaseTokenizer, share: float, seed: int = 0):
         if tokenizer.term_markers is None:
             raise InputError(
-                f"terms need a tokenizer with markers, which {type(tokenizer).__name__} has not."
+                "terms need a tokenizer with markers for them, such as keras_mt.Tokenizer with "
+                f"byte fallback. {type(tokenizer).__name__} has none."
             )
         self._markers, self._share, self._seed = tokenizer.term_markers, share, seed
         self._begins_word = tokenizer.begins_word
@@ -75,7 +76,7 @@ class Annotator:
         while chosen:
             phrase, before = chosen.pop(), len(target)  # The last: indices before it stay.
             source, target, links = self._with_term(source, target, links, phrase, random)
-            chosen = [x.moved_behind(phrase.target, len(target) - before) for x in chosen]
+            chosen = [x.after_growth(phrase.target, len(target) - before) for x in chosen]
         return source, target, links
 
     def _with_term(self, source, target, links, phrase, random):
@@ -92,8 +93,8 @@ class Annotator:
         kept = (at >= 0) & (position >= 0)
         # Links of the phrase's words go from the term's tokens to the same ones of the target.
         number = np.arange(len(term))
-        at = [*at[kept], *phrase.source.start + len(words) + 1 + number]
-        position = [*position[kept], *phrase.target.start + number]
+        at = np.concatenate([at[kept], phrase.source.start + len(words) + 1 + number])
+        position = np.concatenate([position[kept], phrase.target.start + number])
         return source, target, np.stack([at, position], axis=1)
 
 

@@ -3,8 +3,6 @@
 import re
 from random import Random
 
-from keras_mt.options.training import AUGMENTATIONS
-
 # Each kind changes a pair in one of this many epochs, and so a tenth of an epoch's pairs.
 CYCLE = 10
 
@@ -28,7 +26,8 @@ def augmented(source: str, kind: str, seed: int = 0, index: int = 0) -> str:
 
 
 def phase(seed: int, index: int) -> int:
-    """A pair's place in the cycle: `AUGMENTATIONS[(phase + epoch) % CYCLE]` changes it."""
+    """A pair's place in the cycle: `AUGMENTATIONS[(phase + epoch) % CYCLE]` changes it, if there
+    is one."""
     return Random(f"{seed} {index}").randrange(CYCLE)
 
 
@@ -68,4 +67,4 @@ def _typographic(source, quotes):
     return _QUOTED.sub(mark, source)
 
 
-_CHANGES = dict(zip(AUGMENTATIONS, (_caps, _title, _punctuation), strict=True))
+_CHANGES = {"caps": _caps, "title": _title, "punctuation": _punctuation}

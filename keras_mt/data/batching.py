@@ -156,7 +156,8 @@ class Batches:
             raise InputError(f"temperature must be at least 1, not {temperature}.")
         self.tokenizer, self.directory = tokenizer, directory
         self.tokens_per_batch, self.max_length = tokens_per_batch, max_length
-        self.seed, self.subword_sampling, self.temperature = seed, subword_sampling, temperature
+        self.seed, self.temperature = seed, temperature
+        self.subword_sampling = subword_sampling
         self.kinds = () if augment is None else as_kinds("augment", augment, AUGMENTATIONS)
         self._links, self._guided, self._annotator = None, False, None
 

@@ -33,6 +33,8 @@ class Cleaning:
             self.verdicts[np.delete(kept, first)] = self.rules.index("duplicate") + 1
         counts = np.bincount(self.verdicts, minlength=len(self.rules) + 1).tolist()
         self.kept, self.counts = counts[0], dict(zip(self.rules, counts[1:], strict=True))
+        if not len(self.verdicts):
+            raise CorpusError(f"The split train of {data} is empty.")
         if not self.kept:
             raise CorpusError(
                 f"Nothing of the split train of {data} is left: {self}. Is it {source!r} and "

@@ -38,8 +38,8 @@ class _Units:
 
     def refuse(self, *_):
         raise CorpusError(
-            f"{self._path} declares entities, or uses such of another file, which can hold any "
-            "text: replace them by what they stand for."
+            f"{self._path} declares entities, or uses those of another file, which may hold far "
+            "more text: replace each by the text that it stands for."
         )
 
 

@@ -45,8 +45,12 @@ def _summary(log_probs, doubts):
     values = [np.mean(log_probs), *np.quantile(log_probs, _QUANTILES)] if len(log_probs) else []
     mean, *quantiles = (round(float(x), 6) for x in values) if values else (None,)
     quantiles = dict(zip(map(str, _QUANTILES), quantiles, strict=False))
-    summary = {"texts": len(log_probs), "mean_log_prob": mean, "quantiles": quantiles}
-    return {**summary, "warnings": doubts}
+    return {
+        "texts": len(log_probs),
+        "mean_log_prob": mean,
+        "quantiles": quantiles,
+        "warnings": doubts,
+    }
 
 
 def _line(fields):

@@ -106,9 +106,11 @@ def _unpacked(data):
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             infos = archive.infolist()
-            if len(infos) > MAX_FILES or sum(info.file_size for info in infos) > MAX_UNPACKED:
+            size = sum(info.file_size for info in infos)
+            if len(infos) > MAX_FILES or size > MAX_UNPACKED:
                 raise InputError(
-                    f"it may hold {MAX_FILES} files of {MAX_UNPACKED >> 20} MiB together at most."
+                    f"it holds {len(infos):,} files of {size >> 20:,} MiB together; the most are "
+                    f"{MAX_FILES:,} files and {MAX_UNPACKED >> 20} MiB."
                 )
             return [(info, archive.read(info)) for info in infos]
     except InputError:
@@ -174,7 +176,8 @@ def _follow(fields, element):
         if kind == "begin":
             fields.append(["", False])
         elif kind == "separate" and fields:
-            fields[-1][1] = bool(_TEXT_FIELDS & {*fields[-1][0].upper().split()[:1]})
+            words = fields[-1][0].upper().split()
+            fields[-1][1] = bool(words) and words[0] in _TEXT_FIELDS
         elif kind == "end" and fields:
             fields.pop()
 

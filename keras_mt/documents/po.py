@@ -52,6 +52,9 @@ class PoDocument(TextDocument):
 
     def parse(self, source: str) -> None:
         polib = require("polib", "documents", "A PO file")
+        ids = len(_MSGID.findall(source))
+        if not ids:
+            raise InputError("it has no msgid, so it is not a PO file.")
         try:
             # A file, since of a text polib takes more than newlines for the ends of lines.
             with tempfile.NamedTemporaryFile("w", encoding="utf-8", newline="") as copy:
@@ -60,7 +63,7 @@ class PoDocument(TextDocument):
                 file = polib.pofile(copy.name, encoding="utf-8", wrapwidth=78)
         except (OSError, UnicodeError, ValueError, IndexError) as error:
             raise InputError(f"it is not a PO file: {str(error).replace(source, '')}") from error
-        count = len(_MSGID.findall(source)) - bool(file.metadata)
+        count = ids - bool(file.metadata)
         if len(file) != count:
             raise InputError(f"of {count} entries {len(file)} can be read: see msgfmt -c.")
         code, language = self.target_language, _LANGUAGE.search(source)

@@ -111,7 +111,8 @@ def translate_files(
     if report is not None and Path(report).resolve() in [path.resolve() for path in written]:
         raise InputError(f"report={report} is a name that {output} needs: give another one.")
     try:
-        with owned(output / PARTS / _LOCK, f"{output} is being translated into"):
+        lock = output / PARTS / _LOCK
+        with disk_errors(output), owned(lock, f"{output} is being translated into"):
             is_begun = any([work.check() for work in works])
             if report is not None and not is_begun:  # Else it is that of the same command.
                 check_new(report)
@@ -198,7 +199,8 @@ class _Work:
         old, new = before.get("identity", {}), self._identity
         other = {name for name in old | new if old.get(name) != new.get(name)}
         # An option may be what makes the model another.
-        if other := other - {"model"} or other:
+        other = (other - {"model"}) or other
+        if other:
             raise InputError(
                 f"{self.output.parent} was begun with another "
                 f"{' and '.join(f'`{name}`' for name in sorted(other))}: give the command that it "

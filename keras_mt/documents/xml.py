@@ -19,7 +19,8 @@ def parsed(data: bytes, name: str) -> Any:
         raise InputError(f"{name} is not XML that can be read: {error}") from error
     if tree.docinfo.internalDTD is not None:
         raise InputError(
-            f"{name} declares a document type, which is dangerous: take the <!DOCTYPE> out."
+            f"{name} declares a document type, whose entities can read other files: take the "
+            "<!DOCTYPE> out."
         )
     return tree
 

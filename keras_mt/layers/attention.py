@@ -124,8 +124,6 @@ class MultiHeadAttention(SequenceLayer):
         key_shape = value_shape if key_shape is None else key_shape
         output_shape = (*query_shape[:-1], self.num_heads * self._value_width)
 
-        # Half of Glorot's variance, as though the three were one kernel. With all of it the mean of
-        # the values drowns the residual, and a deep post-norm encoder loses the order of the words.
         self.query_dense = self._projection("query", self.num_heads * self._key_width, query_shape)
         self.key_dense = self._projection("key", heads * self._key_width, key_shape)
         self.value_dense = self._projection("value", heads * self._value_width, value_shape)
@@ -133,6 +131,8 @@ class MultiHeadAttention(SequenceLayer):
         self.dropout_layer = Dropout(self.dropout, dtype=self.dtype_policy)
 
     def _projection(self, name, units, input_shape, variance=0.5):
+        # Half of Glorot's variance, as though the three were one kernel. With all of it the mean of
+        # the values drowns the residual, and a deep post-norm encoder loses the order of the words.
         glorot = keras.initializers.VarianceScaling(variance, "fan_avg", "uniform")
         return self._dense(
             name,

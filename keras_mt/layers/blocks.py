@@ -259,6 +259,7 @@ class DecoderBlock(_Block):
     _inputs = ("target", "memory")
 
     def build(self, target_shape: Shape, memory_shape: Shape | None = None) -> None:
+        # Not its own check, which asks for the layers that are built here.
         super()._check_inputs(target_shape, memory_shape)
         self._build_sublayer("self_attention", target_shape)
         self._build_sublayer("recurrent", target_shape)

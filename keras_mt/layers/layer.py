@@ -11,8 +11,11 @@ from keras_mt.layers.types import Shape, Tensor
 from keras_mt.layers.validation import check_arguments, check_sequences
 
 # The module that reads and writes an argument of such a name.
-_SERIALIZERS = dict.fromkeys(("kernel_initializer", "bias_initializer"), keras.initializers)
-_SERIALIZERS["activation"] = keras.activations
+_SERIALIZERS = {
+    "activation": keras.activations,
+    "kernel_initializer": keras.initializers,
+    "bias_initializer": keras.initializers,
+}
 
 
 def arguments_of(names: dict[str, Any]) -> dict[str, Any]:

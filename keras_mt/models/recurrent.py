@@ -118,10 +118,12 @@ class Recurrent(RecordedModel, Seq2Seq, keras.Model):
         super().__init__(dtype=dtype, **kwargs)
         self._record(arguments)
         policy, additive = self.dtype_policy, attention == "additive"
-        # Keras's own recurrent initializer has no bfloat16.
-        options = {"recurrent_initializer": "glorot_uniform", "dtype": policy}
         recurrent = functools.partial(
-            CELLS[cell], return_sequences=True, return_state=True, **options
+            CELLS[cell],
+            return_sequences=True,
+            return_state=True,
+            recurrent_initializer="glorot_uniform",  # Keras's own has no bfloat16.
+            dtype=policy,
         )
         dense = functools.partial(keras.layers.Dense, d_model, dtype=policy)
         embedding = functools.partial(token_embedding, vocab_size, d_model, policy=policy)

@@ -109,10 +109,10 @@ def _as_number(name, value):
 def as_kinds(name: str, value: str | Sequence[str], known: Sequence[str]) -> tuple[str, ...]:
     """The kinds in a list, or in a string with commas between, in the order of those known."""
     if isinstance(value, str):
-        value = [kind.strip() for kind in value.split(",") if kind.strip()]
+        value = [kind.strip() for kind in value.split(",")]
     for kind in value if isinstance(value, Sequence) else [value]:
         if kind not in known:
-            raise InputError(f"{name} must not be {kind!r}{suggestion(str(kind), known)}")
+            raise InputError(f"{name} has no kind {kind!r}{suggestion(str(kind), known)}")
     return tuple(kind for kind in known if kind in value)
 
 

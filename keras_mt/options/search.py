@@ -207,7 +207,9 @@ class TranslationOptions(LanguageOptions, SearchOptions):
     def __post_init__(self) -> None:
         super().__post_init__()
         keep = KEPT_KINDS if self.keep is None else self.keep
-        object.__setattr__(self, "keep", () if keep == "none" else as_kinds("keep", keep, KINDS))
+        if isinstance(keep, str) and keep.strip() in ("", "none"):
+            keep = ()
+        object.__setattr__(self, "keep", as_kinds("keep", keep, KINDS))
 
 
 def check_language(name: str, code: str | None, languages: Sequence[str]) -> None:

@@ -16,12 +16,16 @@ _FITTED = "fitted to the corpus; the preset's or init's"
 # The options that say where a run ends: one of them.
 ENDS = ("epochs", "steps", "minutes")
 # The options that may differ when a run is resumed.
-MAY_CHANGE = ("tokenizer", "epochs", "steps", "devices", "checkpoint_steps", "bleu_freq")
-MAY_CHANGE += ("stop_after", "tensorboard")
+MAY_CHANGE = (
+    "tokenizer", "epochs", "steps", "devices", "checkpoint_steps", "bleu_freq", "stop_after",
+    "tensorboard",
+)  # fmt: skip
 # The options that are taken over from the run that `init` names.
-INHERITED = ("source_language", "target_language", "max_length", "batch_tokens", "dropout")
-INHERITED += ("gradient_accumulation_steps", "label_smoothing", "rdrop_weight", "warmup_steps")
-INHERITED += ("learning_rate", "clip_norm")
+INHERITED = (
+    "source_language", "target_language", "max_length", "batch_tokens",
+    "gradient_accumulation_steps", "dropout", "label_smoothing", "rdrop_weight", "warmup_steps",
+    "learning_rate", "clip_norm",
+)  # fmt: skip
 
 
 @dataclasses.dataclass(frozen=True)

@@ -72,7 +72,7 @@ class Service:
         settings: The `Settings`.
         glossaries: The `Glossaries`.
         files: The `Files`.
-        is_ending: Whether new requests are refused.
+        is_ending: Whether the endpoints refuse new requests.
         running: The number of requests that run.
         characters: The characters that each user has had translated.
     """
@@ -122,9 +122,13 @@ class Service:
 
         The source of the wish may be "": the languages that the texts seem to have.
         """
-        for kind, count in ("texts", len(texts)), ("characters", sum(map(len, texts))):
-            if count > (most := getattr(self.settings, f"max_{kind}")):
-                raise HTTPException(413, f"a request may have {most:,} {kind}, not {count:,}")
+        limits, size = self.settings, sum(map(len, texts))
+        if len(texts) > limits.max_texts:
+            message = f"a request may have {limits.max_texts:,} texts, not {len(texts):,}"
+            raise HTTPException(413, message)
+        if size > limits.max_characters:
+            message = f"a request may have {limits.max_characters:,} characters, not {size:,}"
+            raise HTTPException(413, message)
         rows = [self.planned(user, self.with_source(wish, text), [text]) for text in texts]
         found = {}
         for pool in dict.fromkeys(pool for pool, _ in rows):
@@ -195,7 +199,7 @@ class Service:
 
     def _admit(self, request):
         """Refuses requests while the server ends, and those of other sites' pages."""
-        if self.is_ending and request.url.path not in ("/health", "/ready"):
+        if self.is_ending and request.scope["path"] not in ("/health", "/ready"):
             raise HTTPException(503, "the server ends", {"Connection": "close"})
         # Forms of other sites, which browsers send without asking.
         headers, cors = request.headers, self.settings.cors
@@ -239,7 +243,7 @@ def _failed(request, error):
     if isinstance(error, HTTPException):
         status, headers = error.status_code, error.headers
         message = _MESSAGES.get(error.detail, error.detail)
-    name = "message" if request.url.path.startswith("/v2/") else "error"
+    name = "message" if request.scope["path"].startswith("/v2/") else "error"
     return JSONResponse({name: message}, status, headers)
 
 
@@ -303,6 +307,11 @@ class _Watch:
             route = getattr(scope.get("route"), "path", "")
             service.requests.labels(route, status).inc()
             service.latency.labels(route).observe(seconds)
-            values = {"method": scope["method"], "path": route or "unknown", "status": status}
-            user = scope.get("state", {}).get("user", "")
-            _log.info("request", extra={**values, "ms": round(1000 * seconds, 1), "user": user})
+            values = {
+                "method": scope["method"],
+                "path": route or "unknown",
+                "status": status,
+                "ms": round(1000 * seconds, 1),
+                "user": scope.get("state", {}).get("user", ""),
+            }
+            _log.info("request", extra=values)

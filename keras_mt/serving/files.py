@@ -80,10 +80,14 @@ class Files:
         if wish.source:
             self._service.planned(user, wish, [])
         data, id = await upload.read(), secrets.token_hex(16).upper()
-        # One that failed has no folder.
-        if sum(x.user == user and x.folder.exists() for x in self._all.values()) >= _MOST:
-            message = f"there are {_MOST} files: fetch those that are done"
-            raise HTTPException(429, message, {"Retry-After": "10"})
+        own = [file for file in self._all.values() if file.user == user]
+        if len(own) >= _MOST:
+            # One that failed has no folder.
+            failed = next((file for file in own if not file.folder.exists()), None)
+            if failed is None:
+                message = f"there are {_MOST} files: fetch those that are done"
+                raise HTTPException(429, message, {"Retry-After": "10"})
+            self.remove(failed)
         file = File(user, self._service.settings.folder / id, suffix, wish, id)
         file.folder.mkdir(0o700)
         (file.folder / f"file{suffix}").write_bytes(data)
@@ -114,7 +118,8 @@ class Files:
     def _keep(self, file, task):
         """Keeps a file for a while, if its sender has not gone away."""
         is_gone = task.cancelled()
-        is_gone or task.exception()  # Which asyncio logs if nobody asks for it.
+        if not is_gone and (error := task.exception()):  # Which asyncio logs if nobody asks.
+            traceback.clear_frames(error.__traceback__)  # They hold the texts.
         asyncio.get_running_loop().call_later(0 if is_gone else _KEPT, self.remove, file)
 
     async def _run(self, file):

@@ -1,9 +1,7 @@
 """Texts of requests, cut into what models translate, and put together again."""
 
 import dataclasses
-import functools
 import itertools
-import operator
 import re
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -77,12 +75,12 @@ class Plan:
         self.characters, self._source = len(text), (wish.source, wish.confidence)
         self._gaps = []
         if getattr(text, "elements", ()):
-            parts, self._write = [text], operator.itemgetter(0)
+            parts, self._write = [text], lambda found: found[0]
         elif wish.html:
             parts, self._write = _of_html(text)
         else:
             self._gaps, parts = _parts(text, wish.split, facts.split_sentences)
-            self._write = functools.partial(_joined, self._gaps)
+            self._write = lambda found: _joined(self._gaps, found)
         if not facts.supports_alignment and any(getattr(part, "elements", ()) for part in parts):
             raise HTTPException(400, "this model has no attention to place the elements of HTML by")
         if wish.glossary is not None and not facts.supports_terms:
@@ -155,6 +153,6 @@ def _of_html(text):
             texts = [unit.text for unit in document.units]
             return texts, lambda found: document.write(found)[len(_BOM) :].decode()
         html = HtmlFragment(text)
-        return [html.fragment], lambda found: html.written(*found)
+        return [html.fragment], lambda found: html.written(found[0])
     except InputError as error:
         raise HTTPException(400, str(error)) from None

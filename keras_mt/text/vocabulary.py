@@ -35,7 +35,13 @@ class Vocabulary:
     forced: Sequence[int] = ()
     term_markers: tuple[int, int] | None = None
 
-    source_vocab_size = target_vocab_size = property(lambda self: self.vocab_size)
+    @property
+    def source_vocab_size(self) -> int:
+        return self.vocab_size
+
+    @property
+    def target_vocab_size(self) -> int:
+        return self.vocab_size
 
     def target_pieces(self, strings: Any) -> Any:
         """The `pieces` of targets; override it if the two sides have different vocabularies."""
@@ -175,7 +181,7 @@ class TableVocabulary(Vocabulary):
         settings = {n: x for n, x in locals().items() if n not in ("self", "__class__", "models")}
         settings = {"kind": "pretrained", **settings}
         # No dict, which TensorFlow would wrap; and written only where it is asked for.
-        self._json = lambda: json.dumps(settings, ensure_ascii=False) + "\n"
+        self._written = functools.partial(json.dumps, settings, ensure_ascii=False)
         self.models = tuple(models)
         self.padding_id, self.bos_id, self.eos_id = padding_id, bos_id, eos_id
         self.source_eos_id = source_eos_id
@@ -195,6 +201,10 @@ class TableVocabulary(Vocabulary):
 
     def __reduce__(self) -> tuple:
         return functools.partial(type(self), **self.settings), (self.models,)
+
+    @property
+    def _json(self):
+        return self._written() + "\n"
 
     def _side(self, name, model, pieces, special, codes):
         sentencepiece_processor(model, name)  # It refuses what is none.
@@ -217,12 +227,12 @@ class TableVocabulary(Vocabulary):
     @property
     def settings(self) -> dict[str, Any]:
         """The constructor's other arguments than `models`, by name."""
-        return {name: x for name, x in json.loads(self._json()).items() if name != "kind"}
+        return {name: x for name, x in json.loads(self._written()).items() if name != "kind"}
 
     @property
     def fingerprint(self) -> str:
         """The SHA-256, in hexadecimal, of what `save` writes."""
-        digest = hashlib.sha256(self._json().encode())
+        digest = hashlib.sha256(self._json.encode())
         for model in self.models:
             digest.update(hashlib.sha256(model).digest())
         return digest.hexdigest()
@@ -231,7 +241,7 @@ class TableVocabulary(Vocabulary):
         """Writes the models, and a JSON file of all other settings, into an existing folder."""
         for name, model in zip(_MODELS, self.models, strict=False):
             (Path(path) / name).write_bytes(model)
-        (Path(path) / _SETTINGS).write_text(self._json(), encoding="utf-8")
+        (Path(path) / _SETTINGS).write_text(self._json, encoding="utf-8")
 
     @classmethod
     def load(cls, path: str | os.PathLike) -> Self:

@@ -75,8 +75,11 @@ def make_model(
 
 def _new(architecture, options, tokenizer):
     takes = _constructor_arguments(architecture)
-    offered = {"vocab_size": tokenizer.vocab_size, "padding_id": tokenizer.padding_id}
-    offered |= {"max_length": options.max_length}
+    offered = {
+        "vocab_size": tokenizer.vocab_size,
+        "padding_id": tokenizer.padding_id,
+        "max_length": options.max_length,
+    }
     arguments = preset_of(architecture, options.preset)[1]["model"] | {
         name: value for name, value in offered.items() if name in takes
     }

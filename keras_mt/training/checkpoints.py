@@ -133,7 +133,7 @@ def averaged(
     count = len(paths) if count is None else count
     if not 1 <= count <= len(paths):
         raise InputError(
-            f"{directory} has {len(paths)} checkpoints, not {count}: average 1 to that many."
+            f"{directory} has {len(paths)} checkpoints, not {count}: give at most {len(paths)}."
         )
     try:
         readers = [tf.train.load_checkpoint(path) for path in paths[-count:]]
@@ -164,8 +164,11 @@ def average_run(
     folder, output = RunFolder(run_dir), Path(output)
     check_new(output)
     config = folder.config
-    if config is None:
-        raise FileNotFoundError(f"{folder} is no run: it has no config.json.")
+    if config is None or not folder.tokenizer_path.exists() or not folder.checkpoints.exists():
+        raise FileNotFoundError(
+            f"{folder} has no checkpoints to average: it must have config.json, a tokenizer and "
+            f"{folder.checkpoints.name}/."
+        )
     base, adapters = load_base(config.options, architecture, resumed=True), None
     tokenizer = folder.load_tokenizer()
     model = make_model(config, tokenizer, base, architecture)

@@ -4,6 +4,7 @@ import keras
 import tensorflow as tf
 
 from keras_mt.errors import InputError
+from keras_mt.layers.validation import check_positive
 from keras_mt.losses import CrossEntropy
 from keras_mt.metrics import Perplexity, TokenAccuracy
 from keras_mt.models import Seq2Seq
@@ -60,6 +61,7 @@ def compile_for_translation(
     """
     if not rdrop_weight >= 0:
         raise InputError(f"rdrop_weight must be at least 0. Received: rdrop_weight={rdrop_weight}")
+    check_positive(gradient_accumulation_steps=gradient_accumulation_steps)
     d_model, padding_id = getattr(model, "d_model", 512), getattr(model, "padding_id", 0)
     if rdrop_weight and not isinstance(model, Seq2Seq):
         raise InputError(f"rdrop_weight needs a Seq2Seq model, not a {type(model).__name__}.")

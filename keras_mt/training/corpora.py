@@ -16,6 +16,7 @@ from keras_mt.data.corpus import dataset_of, has_split, open_corpus
 from keras_mt.errors import CorpusError, InputError
 from keras_mt.options import TrainingOptions
 from keras_mt.options.fields import as_integer
+from keras_mt.options.search import check_language
 from keras_mt.run_folder import RunConfig, RunFolder
 from keras_mt.text import BaseTokenizer, Tokenizer
 from keras_mt.text.tokenizer import Reservoir
@@ -264,5 +265,7 @@ def _languages(config, directions, tokenizer):
             "The tokenizer has no languages, which pairs need: leave tokenizer or init out, or "
             "give those of a run for several languages."
         )
+    for code in config.codes:
+        check_language("pairs", code, tokenizer.languages)
     _, sources, targets = zip(*directions, strict=True)
     return {"source_language": sources, "target_language": targets}

@@ -92,9 +92,9 @@ class Stopwatch(keras.callbacks.Callback):
 
     def on_train_batch_end(self, batch: int, logs: Logs = None) -> None:
         self.times.append(time.monotonic())
-        enough = len(self.times) >= TIMED_STEPS
+        enough, enough_to_time = len(self.times) >= TIMED_STEPS, len(self.times) >= _UNTIMED
         if not self._worker.in_cluster:
-            timed = self.times[-1] - self.times[:_UNTIMED][-1]
+            timed = self.times[-1] - self.times[_UNTIMED - 1] if enough_to_time else 0.0
             enough = timed > min(_TIMED_SECONDS, 1.2 * self._options.minutes)
         if enough:
             self.model.stop_training = True
@@ -109,7 +109,7 @@ class Stopwatch(keras.callbacks.Callback):
         step = (self.times[-1] - self.times[first]) / max(count - 1 - first, 1)
         # The mean of all workers, which thus come to the same number of steps.
         step = self._worker.mean(step) * (1 + _FORWARD * validation_share)
-        spent = self._worker.mean(time.monotonic() - self._started)  # All get the same last step.
+        spent = self._worker.mean(time.monotonic() - self._started)
         left = (60 * minutes - spent) * (1 - _WRITING)
         last = count + int(max(left, 0) / step)
         fewest = max(self._options.checkpoint_steps or 0, _FEWEST_STEPS)

@@ -183,5 +183,6 @@ def _speed(strategy):
         bfloat16 = all(x.get("compute_capability", (0, 0)) >= (8, 0) for x in details)
         return _GPU * strategy.num_replicas_in_sync, bfloat16
     cpuinfo = Path("/proc/cpuinfo")
-    bfloat16 = cpuinfo.exists() and re.search("avx512_bf16|amx_bf16", cpuinfo.read_text())
+    flags = cpuinfo.read_text() if cpuinfo.exists() else ""
+    bfloat16 = re.search("avx512_bf16|amx_bf16", flags) is not None
     return (os.cpu_count() or 1) * (_BFLOAT16_CORE if bfloat16 else _CORE), bfloat16

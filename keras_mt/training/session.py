@@ -47,8 +47,9 @@ def train(
     """Trains a translator with `model.fit` and writes a run folder.
 
     Without a preset, `init` or another architecture, the recipe is fitted to the corpus, except for
-    the options given; with `minutes` and a preset, the preset sets the model's shape. The learning rate of such a run, and
-    of one with `minutes`, falls to 0 at its last step, where it ends for good.
+    the options given; with `minutes` and a preset, the preset sets the model's shape. The learning
+    rate of such a run, and of one with `minutes`, falls to 0 at its last step, where it ends for
+    good.
 
     The folder holds `model.keras`, `tokenizer.model`, `config.json`, `log.csv`, `training.png` and
     `checkpoints/`. Called again on the same folder, it resumes from the last checkpoint. Options
@@ -171,7 +172,9 @@ def _prepare(config, tokenizer, texts, base, architecture, worker):
         config = dataclasses.replace(config, model_config=_config_of(model))
     validation = corpora.validation_batches(config, texts, tokenizer, worker)
     batches = corpora.training_batches(config, texts, tokenizer, worker)
-    prints = [x for each in (batches, validation) if each for x in each.encoded.fingerprints]
+    prints = list(batches.encoded.fingerprints)
+    if validation is not None:
+        prints += validation.encoded.fingerprints
     config = with_fingerprints(config, texts, base, prints)
     batches = with_links(batches, config.options, worker)
     return _Prepared(config, tokenizer, model, batches, validation, texts.validation)

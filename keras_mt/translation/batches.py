@@ -1,6 +1,5 @@
 """Lists of texts of any length, run in batches side by side; without TensorFlow."""
 
-import math
 import os
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -77,8 +76,9 @@ def batches_of(lengths: Sequence[int], most: int, size: float, least: float = 0)
     """
     batches, longest = [], 0
     for i in sorted(range(len(lengths)), key=lambda i: -lengths[i]):
-        number = len(batches[-1]) + 1 if batches else math.inf
-        if number > most or number * longest > size or lengths[i] < least * longest:
+        number = len(batches[-1]) + 1 if batches else 1
+        is_full = number > most or number * longest > size
+        if not batches or is_full or lengths[i] < least * longest:
             batches.append([])
             longest = lengths[i]
         batches[-1].append(i)

@@ -66,8 +66,13 @@ class BaseTranslator(abc.ABC):
         glossary: Glossaries = None,
         markup: str | None = None,
     ) -> str | list[str] | list[list[str]]:
-        languages = {"source_language": source_language, "target_language": target_language}
-        columns = {"prefixes": prefixes, **languages, "glossary": glossary, "markup": markup}
+        columns = {
+            "prefixes": prefixes,
+            "source_language": source_language,
+            "target_language": target_language,
+            "glossary": glossary,
+            "markup": markup,
+        }
         if is_tensor(texts):
             from keras_mt.translation.tensors import translated_tensor  # It imports TensorFlow.
 
@@ -296,7 +301,7 @@ class BaseTranslator(abc.ABC):
 
     def _check_glossary(self, glossary):
         """Refuses what is no glossary, and one whose terms could not be placed."""
-        if not isinstance(glossary, (Glossary, type(None))):
+        if glossary is not None and not isinstance(glossary, Glossary):
             raise InputError(f"glossary must be {_GLOSSARY}. Received: {type(glossary).__name__}")
         if glossary is not None and not (self.supports_scores or self.supports_alignment):
             raise InputError(

@@ -195,6 +195,8 @@ class _Interpreters:
         for each in [None] * (usable_cores() - 1) + [first]:
             self._free.put(each)
         self.signatures = first.get_signature_list()
+        if not {"translate", "score"} <= self.signatures.keys():
+            raise InputError(f"{path} is of another version of keras_mt: export the run again.")
 
     def _load(self):
         try:

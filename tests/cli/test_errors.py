@@ -150,7 +150,7 @@ def test_a_damaged_model_is_named(run_dir, tmp_path):
         ("translate .", "neither a run folder nor an export"),
         ("export . new", "not a finished run folder"),
         ("import . new", "is not a folder to import: it has no config.json"),
-        ("average . new", "is no run: it has no config.json"),
+        ("average . new", "has no checkpoints to average: it must have config.json"),
     ],
 )  # fmt: skip
 def test_wrong_arguments_are_refused_in_one_line(arguments, message, tmp_path, monkeypatch):

@@ -39,6 +39,15 @@ def test_lines_are_translated_as_by_translate(run_dir, texts, tmp_path):
     ]
 
 
+def test_a_glossary_of_comments_alone_has_no_terms(run_dir, tmp_path):
+    path, terms = tmp_path / "a.txt", tmp_path / "terms.tsv"
+    path.write_text("O livro.\n")
+    terms.write_text("# Nothing yet.\n")
+    keras_mt("translate-files", run_dir, tmp_path / "out", path, "--glossary", terms)
+    expected = keras_mt("translate", run_dir, path).stdout
+    assert (tmp_path / "out/a.txt").read_text() == expected
+
+
 def test_an_export_translates_files_too(exported, texts, tmp_path):
     keras_mt("translate-files", exported, tmp_path / "out", texts, check=False)
     lines = keras_mt("translate", exported, texts).stdout.split("\n")

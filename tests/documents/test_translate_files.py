@@ -438,15 +438,17 @@ def in_a_process(function, *arguments):
 
 
 def on_a_full_disk(size):
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
     try:
         run("a.txt", part_lines=50)
     except InputError as error:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
         with open("message", "w") as file:
             file.write(str(error))
 
 
-@pytest.mark.parametrize("size", [500, 6000])
+@pytest.mark.parametrize("size", [0, 500, 6000])
 def test_a_full_disk_is_named_and_breaks_nothing(size, place):
     (place / "a.txt").write_text("".join(f"{i:050}\n" for i in range(200)))
     run("a.txt", output="unbroken", part_lines=50)

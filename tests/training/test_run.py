@@ -416,7 +416,7 @@ def test_a_folder_with_nothing_but_hidden_names_is_taken(tmp_path):
         ({"seed": 2**32}, "seed=4294967296"),
         (
             {"augment": "caps,upper"},
-            "augment must not be 'upper'; there are caps, title, punct",
+            "augment has no kind 'upper'; there are caps, title, punct",
         ),
         ({"weights": "mean"}, "weights must be one of best, average, last"),
     ],

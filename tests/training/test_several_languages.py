@@ -186,7 +186,7 @@ def test_an_imported_model_goes_on_in_several_directions(golden, corpus, tmp_pat
     assert translator.languages == Translator.load(tmp_path / "imported").languages
     other = tmp_path / "other.tsv"
     other.write_text("pt\tqq\nO livro.\t.koob ehT\n")
-    with pytest.raises(ValueError, match="_language must be a code of the model's lang"):
+    with pytest.raises(ValueError, match="pairs must be a code of the model's lang"):
         train(pairs={"pt-qq": other}, output=tmp_path / "no", **options)
 
 

@@ -322,6 +322,8 @@ def knows_tongues(monkeypatch):
     monkeypatch.setattr(
         RunFolder, "load_tokenizer", lambda self, kind=None: Tongues.load(self.tokenizer_path)
     )
+    facts = {"languages": [*Tongues().languages]}
+    monkeypatch.setattr(RunFolder, "tokenizer_facts", lambda self: facts)
 
 
 @pytest.mark.usefixtures("knows_tongues")

@@ -194,7 +194,7 @@ def test_exports_answer_as_the_translator(translator, exported_whole):
 
 
 def test_what_cannot_be_is_refused_by_name(small):
-    with pytest.raises(ValueError, match="keep must not be 'urls'; did you mean 'url'"):
+    with pytest.raises(ValueError, match="keep has no kind 'urls'; did you mean 'url'"):
         small.with_options(keep="urls,email")
     for call in (small.with_options, functools.partial(small, "gato")):
         message = r"glossary must be a keras_mt.Glossary, such as Glossary\(.*Received: dict"
