@@ -209,7 +209,7 @@ def test_a_full_disk_is_no_damaged_model(run_dir, tmp_path, monkeypatch):
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, before[1]))
     try:
-        with pytest.raises(OSError, match=rf"File too large: '{tmp_path}/"):
+        with pytest.raises(OSError, match=rf"File too large: '{tmp_path}'"):
             RunFolder(run_dir).load_model()
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)

@@ -103,7 +103,7 @@ def test_entities_are_refused(tmp_path, declaration, message):
             "no unit with both 'en' and 'de'; its languages are EN-us, en, fr, it, it-DE, it_AT",
         ),
         (f"{HEAD}{UNITS}</body></tmx>".replace("Maus", " "), "pair 2 is blank"),
-        (f"{HEAD}{UNITS}</body></tmx>".replace("Maus", "&maus;"), r"memory\.tmx .*uses such of"),
+        (f"{HEAD}{UNITS}</body></tmx>".replace("Maus", "&maus;"), r"memory\.tmx .*uses those of"),
         ("<?xml version='1.0' encoding='shift_jis'?><tmx/>", r"memory\.tmx: multi-byte enc.*UTF-8"),
         ("<?xml version='1.0' encoding='x'?><tmx/>", r"memory\.tmx: unknown encoding: x: convert"),
     ],

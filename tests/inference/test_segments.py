@@ -38,7 +38,8 @@ def test_terms_are_read_as_the_annotator_writes_them(tokenizer):
     starts = [
         [i for i, x in enumerate(ids) if tokenizer.begins_word[x]] for ids in (source, target)
     ]
-    words = Phrase(starts[0][1], starts[0][2], starts[1][1], starts[1][3])  # gato, tiger cat
+    gato, tiger_cat = slice(*starts[0][1:3]), slice(starts[1][1], starts[1][3])
+    words = Phrase(gato, tiger_cat)
 
     class Kept:  # Leaves the term and its words as they are.
         def random(self):
