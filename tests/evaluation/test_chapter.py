@@ -50,7 +50,7 @@ def test_its_commands_run_in_the_readers_order(workplace):
     found = json.loads(printed[4])
     assert set(shown) == set(found)
     assert set(shown["translations"][0]) == set(found["translations"][0])
-    assert (workplace / "saved_models" / "en_de" / "1" / "saved_model.pb").is_file()
+    assert (workplace / "saved_models" / "en_de" / "3" / "saved_model.pb").is_file()
 
 
 def test_what_is_not_run_is_parsed():
