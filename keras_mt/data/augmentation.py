@@ -26,8 +26,7 @@ def augmented(source: str, kind: str, seed: int = 0, index: int = 0) -> str:
 
 
 def phase(seed: int, index: int) -> int:
-    """A pair's place in the cycle: `AUGMENTATIONS[(phase + epoch) % CYCLE]` changes it, if there
-    is one."""
+    """A pair's place in the cycle: `AUGMENTATIONS[(phase + epoch) % CYCLE]`, if any, changes it."""
     return Random(f"{seed} {index}").randrange(CYCLE)
 
 

@@ -9,9 +9,9 @@ from keras_mt.text.words import Words, best_gap, line_numbers
 
 
 class Placing:
-    """Puts the elements of a source into its translation, around the words that their own became:
+    """Puts the elements of a source into its translation, around the words that their own became.
 
-    the run of words with the greatest sum of shares over one half that holds the one most
+    Those are the run of words with the greatest sum of shares over one half that holds the one most
     of whose share is the element's. Elements keep their nesting, and never cross; lines keep
     theirs, if both texts have as many. What has no words goes between what stood before and behind
     it, as far as it can be. `shares` are those of `word_alignment`; `target` holds the text of all

@@ -92,9 +92,10 @@ class Stopwatch(keras.callbacks.Callback):
 
     def on_train_batch_end(self, batch: int, logs: Logs = None) -> None:
         self.times.append(time.monotonic())
-        enough, enough_to_time = len(self.times) >= TIMED_STEPS, len(self.times) >= _UNTIMED
+        count = len(self.times)
+        enough = count >= TIMED_STEPS
         if not self._worker.in_cluster:
-            timed = self.times[-1] - self.times[_UNTIMED - 1] if enough_to_time else 0.0
+            timed = 0.0 if count < _UNTIMED else self.times[-1] - self.times[_UNTIMED - 1]
             enough = timed > min(_TIMED_SECONDS, 1.2 * self._options.minutes)
         if enough:
             self.model.stop_training = True
