@@ -27,9 +27,17 @@ class Browser:
         for each in (first, second, read, write):  # Else its end would not be noticed.
             os.close(each)
         self._out, self._in = ours, theirs
-        self._count, self._session = 0, {}
-        (page,) = (t for t in self("Target.getTargets")["targetInfos"] if t["type"] == "page")
-        attached = self("Target.attachToTarget", targetId=page["targetId"], flatten=True)
+        self._count, self._session, self._context = 0, {}, None
+        self.open()
+
+    def open(self):
+        """Opens a page that knows nothing of the one before, in the place of that."""
+        before, self._session = self._context, {}
+        self._context = self("Target.createBrowserContext")
+        target = self("Target.createTarget", url="about:blank", **self._context)
+        attached = self("Target.attachToTarget", **target, flatten=True)
+        if before:
+            self("Target.disposeBrowserContext", **before)
         self._session = {"sessionId": attached["sessionId"]}
 
     def __call__(self, method, **params):
@@ -54,4 +62,4 @@ class Browser:
         end = time.monotonic() + seconds
         while not self.value(expression):
             assert time.monotonic() < end, self.value("document.body.innerText")
-            time.sleep(0.1)
+            time.sleep(0.02)

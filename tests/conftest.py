@@ -403,16 +403,16 @@ def server(tmp_path_factory):
     (folder / "keys").write_text(f"{KEY} tester\nanother-key\n")
     (folder / "dogs.tsv").write_text("dog\tKöter\n", encoding="utf-8")
     keys, glossary = f"--api-keys={folder}/keys", f"--glossary=dogs={folder}/dogs.tsv"
-    with serving(keys, glossary) as served:
+    with serving(keys, glossary, "--workers=1") as served:
         yield served
 
 
-@pytest.fixture
-def browser(tmp_path):
+@pytest.fixture(scope="session")
+def browser(tmp_path_factory):
     """A Chromium with a page."""
     from chromium import Browser
 
-    browser = Browser(tmp_path / "profile")
+    browser = Browser(tmp_path_factory.mktemp("profile"))
     yield browser
     browser.process.kill()
     browser.process.wait()

@@ -1,8 +1,8 @@
-"""Which keys `keras-mt serve` takes from a file."""
+"""Which keys `keras-mt serve` takes from a file, and where it needs none."""
 
 import pytest
 
-from keras_mt.cli.serve import _keys
+from keras_mt.cli.serve import _is_loopback, _keys
 from keras_mt.errors import InputError
 
 
@@ -16,3 +16,7 @@ def test_users_of_keys_do_not_depend_on_their_lines(tmp_path):
     file.write_text("# none\n")
     with pytest.raises(InputError, match="has no key"):
         _keys(file)
+
+
+def test_the_loopback_has_several_addresses():
+    assert all(map(_is_loopback, ["127.0.0.1", "127.1.2.3", "::1", "localhost"]))

@@ -170,23 +170,11 @@ def test_bodies_of_no_form(client, path):
 WILD = {"deadline": None, "suppress_health_check": list(HealthCheck), "derandomize": True}
 
 
-def wild(examples):
-    @settings(max_examples=examples, **WILD)
-    @given(request=requests())
-    def ask(client, request):
-        method, path, arguments = request
-        check(client.request(method, path, **arguments), path, method)
-
-    return ask
-
-
-def test_wild_requests(client):
-    wild(40)(client)
-
-
-@pytest.mark.long
-def test_many_wild_requests(client):
-    wild(1000)(client)
+@settings(max_examples=150, **WILD)
+@given(request=requests())
+def test_wild_requests(client, request):
+    method, path, arguments = request
+    check(client.request(method, path, **arguments), path, method)
 
 
 def test_every_path_is_asked(app):
@@ -201,7 +189,7 @@ def test_requests_made_from_the_description(app):
     schema = schemathesis.openapi.from_asgi("/openapi.json", app, headers=key)
     for result in schema.get_all_operations():
 
-        @settings(max_examples=15, **WILD)
+        @settings(max_examples=4, **WILD)
         @given(case=result.ok().as_strategy())
         def ask(case):
             check(case.call(headers=key), case.path, case.method)
