@@ -11,14 +11,17 @@ def repeats(ids: tf.RaggedTensor) -> tf.Tensor:
     A single token must occur four times in a row, a sequence of two or three tokens three times, a
     longer one of up to 16 tokens twice.
     """
-    ids, lengths = ids.to_tensor(), tf.cast(ids.row_lengths(), tf.int32)
-    found = tf.zeros_like(lengths, tf.bool)
-    for period, again in LOOPS.items():
-        same = ids[:, period:] == ids[:, :-period]
-        same &= tf.sequence_mask(lengths - period, tf.shape(same)[1])
-        counts = tf.pad(tf.cumsum(tf.cast(same, tf.int32), axis=1), ((0, 0), (1, 0)))
-        found |= tf.reduce_any(counts[:, again:] - counts[:, :-again] == again, axis=1)
-    return found
+    lengths, ids = tf.cast(ids.row_lengths(), tf.int32), tf.transpose(ids.to_tensor())
+    size = tf.shape(ids)[0]
+    periods, again = (tf.constant(x)[:, None] for x in zip(*LOOPS.items(), strict=True))
+    # All periods at once, [periods, tokens, rows]: one by one they would be hundreds of operations.
+    after = tf.range(size) + periods
+    same = ids == tf.gather(ids, tf.minimum(after, size - 1))
+    same &= after[..., None] < lengths
+    counts = tf.pad(tf.cumsum(tf.cast(same, tf.int32), axis=1), ((0, 0), (1, 0), (0, 0)))
+    ends = tf.minimum(tf.range(size + 1) + again, size)
+    runs = tf.gather(counts, ends, batch_dims=1) - counts
+    return tf.reduce_any(runs == again[..., None], axis=(0, 1))
 
 
 def doubts(source: tf.RaggedTensor, target: tf.RaggedTensor, eos_id: int) -> dict[str, tf.Tensor]:

@@ -1,9 +1,10 @@
-"""What people see at a terminal, a pseudo-terminal here, and nobody elsewhere."""
+"""What people see at a terminal, a pseudo-terminal here, and what programs get."""
 
 import contextlib
 import os
 import pty
 import re
+import select
 import signal
 import subprocess
 import sys
@@ -92,6 +93,21 @@ def test_an_interrupt_ends_it_at_once_and_leaves_what_was_done(tmp_path):
         assert process.wait(20) == -signal.SIGINT
         assert re.search(r"\x1b\[K3 lines, [\d,.]+ a second\nError: interrupted.\n$", shown())
     assert (tmp_path / "out").read_bytes() == b"SHORT\n" * 3
+
+
+def test_a_program_that_waits_for_its_answer_gets_it(tmp_path):
+    """And when it reads no more answers, the command ends without a word."""
+    pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+    with command(tmp_path, **pipes) as process:
+        for text in (b"short\n", b"next\n"):
+            process.stdin.write(text)
+            process.stdin.flush()
+            assert select.select([process.stdout], [], [], 60)[0]
+            assert process.stdout.readline() == text.upper()
+        process.stdout.close()
+        process.stdin.write(b"last\n")
+        process.stdin.close()
+        assert process.wait(60) == 1 and process.stderr.read() == b""
 
 
 SKIPPED = "line 4 skipped: not UTF-8 at byte 1\n"

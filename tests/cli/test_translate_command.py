@@ -1,9 +1,7 @@
 import json
-import subprocess
 
 import pytest
 from command import keras_mt, strict
-from conftest import ROOT
 
 from keras_mt import Translator
 
@@ -106,41 +104,6 @@ def test_options_fixed_at_the_export_are_refused(exported):
     result = keras_mt("translate", exported, "--beam-size", 3, stdin=b"x", check=False)
     assert result.exit_code == 1
     assert "fixed options: give --beam-size to `keras-mt export`" in result.stderr
-
-
-def test_a_program_that_waits_for_its_answer_gets_it(python_command, run_dir):
-    """And when it reads no more answers, the command ends without a word."""
-    process = subprocess.Popen(
-        [*python_command, "keras_mt_command.py", "translate", run_dir, "--beam-size", "1"],
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=ROOT,
-    )  # fmt: skip
-    watch = subprocess.Popen(["sleep", "120"])  # Before the mend nothing ever came.
-    try:
-        for text, translation in (
-            ("O livro está em cima da mesa.\n", b"The book is on the table.\n"),
-            ("O livro é novo.\n", b"The book is new.\n"),
-        ):
-            process.stdin.write(text.encode())
-            process.stdin.flush()
-            assert _line_before(watch, process.stdout) == translation
-        process.stdout.close()
-        process.stdin.write(b"O livro.\n")
-        process.stdin.close()
-        assert process.wait() == 1 and process.stderr.read() == b""
-    finally:
-        watch.kill()
-        watch.wait()
-        process.kill()
-        process.wait()
-        process.stderr.close()
-
-
-def _line_before(watch, stream):
-    import select
-
-    while not select.select([stream], [], [], 1)[0]:
-        assert watch.poll() is None, "no answer within two minutes"
-    return stream.readline()
 
 
 @pytest.mark.parametrize(

@@ -8,12 +8,12 @@ from keras_mt.inference import Predictor
 from keras_mt.models import DecoderOnly, Transformer, ensure_built
 
 pytestmark = pytest.mark.usefixtures("eager")
-LONG = "palavra " * 70  # Cut into several segments.
+LONG = "palavra " * 40  # Cut into several segments.
 
 
 @pytest.fixture
 def graph(load):
-    translator = load(beam_size=3, n_best=3, max_length=10)
+    translator = load(beam_size=2, n_best=2, max_length=5)
     return translator.graph(Predictor(translator.models))
 
 
@@ -38,16 +38,12 @@ def blocks(predictor, tokenizer, source, target):
 
 
 def test_attention_is_that_of_each_segment_alone(graph, sources):
-    texts = [f"{sources[0]} {sources[1]}\n\n{sources[2]}", sources[3], "", LONG]
-    every = run(graph.align, texts, [""] * 4)
-    assert every["attention"].shape[:2] == (4, 3)
-    for place in (0, 2):
-        found = {name: x[:, place] for name, x in every.items() if name != "refused"}
-        check_attention(graph, found)
-    assert found["source_tokens"][3].tolist().count(b"</s>") > 1
-
-
-def check_attention(graph, found):
+    texts = [f"{sources[0]} {sources[1]}\n\n{sources[2]}", "", LONG]
+    found = run(graph.align, texts, [""] * 3)
+    assert found["attention"].shape[:2] == (3, 2)
+    assert found["source_tokens"][2, 1].tolist().count(b"</s>") > 1
+    del found["refused"]
+    found = {name: x[:, 1] for name, x in found.items()}  # Of the second-best.
     for i, translation in enumerate(found["translations"]):
         source = found["source_tokens"][i][: found["source_lengths"][i]].tolist()
         length = found["target_lengths"][i]
@@ -72,9 +68,9 @@ def check_attention(graph, found):
 
 def test_what_is_aligned_is_what_is_translated(graph, sources):
     flags = {"token_scores": True, "confidence": True}
-    prefixes = ["The book", "", "A", ""]
-    plain = run(graph.translate, sources[:4], prefixes, **flags)
-    aligned = run(graph.align, sources[:4], [""] * 4, prefixes, **flags)
+    prefixes = ["The", ""]
+    plain = run(graph.translate, sources[:2], prefixes, **flags)
+    aligned = run(graph.align, sources[:2], [""] * 2, prefixes, **flags)
     assert {"mean_log_probs", "loops", "tokens", "log_probs", "refused"} < plain.keys()
     for name, expected in plain.items():
         np.testing.assert_array_equal(aligned[name], expected)
