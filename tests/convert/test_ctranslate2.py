@@ -72,11 +72,12 @@ def test_whatever_the_options_it_gives_the_same_probabilities(options, load, sou
         np.testing.assert_allclose(row.log_probs, ours, atol=1e-3)
 
 
-def test_int8_is_a_quarter_of_the_size(load, tmp_path):
+def test_int8_is_a_quarter_of_the_size(load, monkeypatch, tmp_path):
+    monkeypatch.setattr("keras_mt.cli.export.load_run", lambda *_, **__: load())
     sizes = []
-    for quantization in (None, "int8"):
-        to_ctranslate2(load(), tmp_path / str(quantization), quantization)
-        sizes.append((tmp_path / str(quantization) / "model.bin").stat().st_size)
+    for name, options in (("whole", ()), ("int8", ("--quantization", "int8"))):
+        keras_mt("export", tmp_path, tmp_path / name, "--format", "ctranslate2", *options)
+        sizes.append((tmp_path / name / "model.bin").stat().st_size)
     assert 3 < sizes[0] / sizes[1] < 4
     config = json.loads((tmp_path / "int8" / "config.json").read_text())
     assert config["add_source_eos"] and config["decoder_start_token"] == "<s>"

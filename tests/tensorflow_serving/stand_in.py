@@ -13,6 +13,7 @@ from concurrent import futures
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import grpc
+import numpy as np
 import tensorflow as tf
 from tensorflow_serving.apis import predict_pb2, prediction_service_pb2_grpc
 
@@ -40,7 +41,7 @@ class Servable:
         outputs = signature(**{n: tf.constant(x, specs[n].dtype) for n, x in inputs.items()})
         response = predict_pb2.PredictResponse()
         for name, tensor in outputs.items():
-            response.outputs[name].CopyFrom(tf.make_tensor_proto(tensor.numpy()))
+            response.outputs[name].CopyFrom(tf.make_tensor_proto(np.asarray(tensor)))
         return response
 
 
@@ -105,7 +106,7 @@ def rest_door(servable):
             pass
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
+    threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
     yield f"http://127.0.0.1:{server.server_port}"
     server.shutdown()
 
