@@ -25,12 +25,13 @@ CAPTIONS = {
     "Two men are riding bicycles down a street.": None,
 }
 COMMAND = """
-import sys, keras_mt_command
-sys.argv[0] = "keras-mt"
-try:
-    keras_mt_command.main()
-except SystemExit as end:
-    assert not end.code
+import shlex, sys, keras_mt_command
+for line in sys.argv[1:]:
+    sys.argv[:] = ["keras-mt", *shlex.split(line)]
+    try:
+        keras_mt_command.main()
+    except SystemExit as end:
+        assert not end.code, line
 print(*sys.modules)
 """
 
@@ -38,19 +39,17 @@ print(*sys.modules)
 @pytest.mark.long
 def test_the_command_runs_an_export_without_keras(tmp_path):
     (tmp_path / "corpus.tsv").write_text("A man is reading a book.\tEin Mann liest ein Buch.\n")
-    corpus = "--data", tmp_path / "corpus.tsv", "--source", "en", "--target", "de"
-    for arguments in (["translate", EXPORT], ["evaluate", EXPORT, *corpus]):
-        result = subprocess.run(
-            [sys.executable, "-c", COMMAND, *arguments],
-            cwd=ROOT, input="A man is reading a book.\n", capture_output=True, text=True,
-            check=True,
-        )  # fmt: skip
-        answer, modules = result.stdout.splitlines()
-        assert answer == "Ein Mann liest ein Buch." or json.loads(answer)["bleu"] == 100
-        modules = set(modules.split())
-        assert {"tensorflow", "keras_mt.translation.exported"} <= modules
-        above = {"keras_mt.layers", "keras_mt.models", "keras_mt.translation.translator"}
-        assert not {"keras", "tensorflow_text", "jax", *above} & modules
+    evaluate = f"evaluate {EXPORT} --data {tmp_path}/corpus.tsv --source en --target de"
+    result = subprocess.run(
+        [sys.executable, "-c", COMMAND, f"translate {EXPORT}", evaluate],
+        cwd=ROOT, input="A man is reading a book.\n", capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    answer, scores, modules = result.stdout.splitlines()
+    assert answer == "Ein Mann liest ein Buch." and json.loads(scores)["bleu"] == 100
+    modules = set(modules.split())
+    assert {"tensorflow", "keras_mt.translation.exported"} <= modules
+    above = {"keras_mt.layers", "keras_mt.models", "keras_mt.translation.translator"}
+    assert not {"keras", "tensorflow_text", "jax", *above} & modules
 
 
 def test_an_export_without_its_card_is_refused_by_name(tmp_path):

@@ -9,7 +9,6 @@ import pytest
 import sacrebleu
 import tensorflow as tf
 from command import keras_mt
-from conftest import signatures_of
 from letters import Tongue, Tongues
 from tensorflow_serving.apis import prediction_log_pb2
 from test_seam import MAX_LENGTH, by_brute_force, sharpened, transformer
@@ -20,12 +19,13 @@ from keras_mt.convert import saved_model as export_module
 from keras_mt.data import Batches
 from keras_mt.files import is_run
 from keras_mt.run_folder import RunConfig, RunFolder
+from keras_mt.translation import sessions
 
 # Exports are traced all the same.
 pytestmark = [pytest.mark.long, pytest.mark.usefixtures("eager")]
 
-PAIRS = [("xx", "yy"), ("yy", "xx"), ("yy", "zz"), ("zz", "yy")]
-TEXTS = ["bad", "cab\nda", "abc" * 13, ""]  # Of the third each line is over the model's limit.
+PAIRS = [("xx", "yy"), ("yy", "zz"), ("zz", "xx")]
+TEXTS = ["bad", "cab\nda", "abc" * 13]  # The third is over the model's limit.
 SOURCES, TARGETS = map(list, zip(*PAIRS, strict=True))
 NAMED = {"source_language": SOURCES, "target_language": TARGETS}
 OPTIONS = {"beam_size": 2, "n_best": 2, "max_length": 5}
@@ -59,21 +59,21 @@ def assert_same(found, expected):
 
 
 def test_rows_of_unlike_languages_are_translated_as_each_by_itself(translator, pairs):
-    together = translator.hypotheses(TEXTS, token_scores=True, **NAMED)
-    begun = translator.hypotheses(TEXTS[:2], ["ca"] * 2, False, SOURCES[:2], TARGETS[:2])
+    texts, prefixes = [*TEXTS, *["bad"] * 3], [*[""] * 3, *["ca"] * 3]
+    together = translator.hypotheses(texts, prefixes, True, SOURCES * 2, TARGETS * 2)
     for i, alone in enumerate(pairs):
-        (expected,) = alone.hypotheses(TEXTS[i : i + 1], token_scores=True)
-        assert_same(together[i], expected)
-        assert [p for p, _ in together[i][0].tokens] == [p for p, _ in expected[0].tokens]
-        if i < len(begun):
-            assert_same(begun[i], alone.hypotheses(TEXTS[i : i + 1], ["ca"])[0])
-    scores = [found[0].score for found in translator.hypotheses(["bad"] * len(PAIRS), **NAMED)]
+        for found, expected in zip(
+            together[i::3], alone.hypotheses(texts[i::3], prefixes[i::3], True), strict=True
+        ):
+            assert_same(found, expected)
+            assert [p for p, _ in found[0].tokens] == [p for p, _ in expected[0].tokens]
+    scores = [found[0].score for found in together[3:]]  # Of one text and prefix.
     assert np.diff(sorted(scores)).min() > 1e-2
-    assert translator("bad", None, "xx", "yy") == pairs[0]("bad")
-    texts = tf.constant(["bad", "cab"])
-    found = translator(texts, None, tf.constant(["xx", "zz"]), "yy").numpy()
-    np.testing.assert_array_equal(found[:1], pairs[0](texts[:1]))
-    np.testing.assert_array_equal(found[1:], pairs[3](texts[1:]))
+    texts, sources = ["bad", "cab"], ["xx", "zz"]
+    found = translator(texts, None, sources, "yy")
+    assert translator("bad", None, "xx", "yy") == found[0] == pairs[0]("bad")
+    of_tensor = translator(tf.constant(texts), None, tf.constant(sources), "yy").numpy()
+    assert [[text.decode() for text in row] for row in of_tensor] == found
 
 
 def test_a_wide_beam_is_brute_force(model):
@@ -87,51 +87,18 @@ def test_a_wide_beam_is_brute_force(model):
         )
 
 
-def test_terms_are_held_in_each_language(translator, pairs):
-    glossary = Glossary({"bad": "cc"})
-    found = translator.hypotheses(["bad"] * len(PAIRS), glossary=glossary, **NAMED)
-    for hypotheses, alone in zip(found, pairs, strict=True):
-        assert all("cc" in hypothesis.text for hypothesis in hypotheses)
-        assert_same(hypotheses, alone.hypotheses("bad", glossary=glossary))
-
-
-def test_markup_with_codes_for_each_call(translator, pairs):
-    text = "<b>ba</b>d"
-    assert translator(text, None, *PAIRS[0], markup="html") == pairs[0](text, markup="html")
-    found = translator([text] * len(PAIRS), markup="html", **NAMED)
-    assert found == [alone(text, markup="html") for alone in pairs]
-
-
-def test_score_and_align_go_by_the_languages_too(translator, pairs):
-    targets = ["cab", "a\nbc", "d", ""]
-    scores = translator.score(TEXTS, targets, **NAMED)
-    for i, alone in enumerate(pairs):
-        (expected,) = alone.score(TEXTS[i : i + 1], targets[i : i + 1])
-        if expected is None:  # Too long for the model.
-            assert scores[i] is None
-        else:
-            assert scores[i].log_prob == pytest.approx(expected.log_prob, abs=1e-4)
-    for text, target in (("cab\nda", None), ("cab\nda", "a\nbc")):
-        found, expected = translator.align(text, target, *PAIRS[2]), pairs[2].align(text, target)
-        assert found[:2] == expected[:2]
-        np.testing.assert_allclose(found[2], expected[2], atol=1e-5)
-
-
-def test_what_the_translator_was_given_holds_where_a_call_says_nothing(model, pairs):
-    translator = Translator(model, Tongues(), source_language="yy", target_language="zz", **OPTIONS)
-    assert translator("bad") == pairs[2]("bad")
-    expected = [pairs[1]("bad"), pairs[2]("bad")]
-    assert translator(["bad"] * 2, target_language=["xx", ""]) == expected
-    texts, codes = tf.constant(["bad"] * 2), tf.constant(["xx", ""])
-    found = translator(texts, target_language=codes).numpy()
-    assert [[text.decode() for text in row] for row in found] == expected
-    translator.source_language = "xx"
-    translator.target_language = "yy"
-    found = translator(texts[:1], target_language=codes[1:]).numpy()
-    assert [text.decode() for text in found[0]] == pairs[0]("bad")
-    translator.target_language = None
+def test_what_the_translator_was_given_holds_where_a_call_says_nothing(model, translator):
+    expected = translator(["bad"] * 3, None, ["yy", "yy", "xx"], ["xx", "zz", "yy"])
+    own = Translator(model, Tongues(), source_language="yy", target_language="zz", **OPTIONS)
+    assert own(["bad"] * 2, target_language=["xx", ""]) == expected[:2]
+    own.source_language = "xx"
+    own.target_language = "yy"
+    text, code = tf.constant(["bad"]), tf.constant([""])
+    found = own(text, target_language=code).numpy()
+    assert [text.decode() for text in found[0]] == expected[2]
+    own.target_language = None
     with pytest.raises(ValueError, match="target_language must be given"):
-        translator(texts, target_language=codes)
+        own(text, target_language=code)
 
 
 @pytest.mark.parametrize(
@@ -198,17 +165,12 @@ def exported(export):
     return ExportedTranslator(export)
 
 
-@pytest.fixture(scope="module")
-def signatures(export):
-    return signatures_of(export)
-
-
-def test_an_export_is_the_eager_translator(exported, export, translator, pairs):
-    for found, expected in zip(
-        exported.hypotheses(TEXTS, **NAMED), translator.hypotheses(TEXTS, **NAMED), strict=True
-    ):
-        assert_same(found, expected)
-    expected = [pairs[2]("bad"), pairs[0]("bad")]
+def test_an_export_is_the_eager_translator(exported, export, translator):
+    texts, sources = [*TEXTS, "bad", "bad"], [*SOURCES, "yy", "xx"]
+    expected = translator.hypotheses(texts, None, False, sources, [*TARGETS, "zz", "yy"])
+    for found, same in zip(exported.hypotheses(TEXTS, **NAMED), expected, strict=False):
+        assert_same(found, same)
+    expected = [[h.text for h in row] for row in expected[3:]]
     assert exported("bad", target_language="zz") == expected[0]
     texts, sources = tf.constant(["bad", "bad"]), tf.constant(["", "xx"])
     found = exported(texts, None, sources, tf.constant(["zz", "yy"])).numpy()
@@ -221,40 +183,61 @@ def test_an_export_is_the_eager_translator(exported, export, translator, pairs):
         ExportedTranslator(export, source_language="q")
 
 
-def inputs(signature, **columns):
-    """What each signature takes, from lists."""
-    rows = len(columns["text"])
-    columns = {"target": ["cab"] * rows, **columns}
-    specs = signature.structured_input_signature[1]
-    return {name: tf.constant(columns[name], spec.dtype) for name, spec in specs.items()}
+def test_terms_and_markup_are_held_in_each_language(exported, pairs):
+    texts, options = ["<b>bad</b>", "<b>ba</b>d"], {"glossary": Glossary({"bad": "cc"})}
+    options["markup"] = "html"
+    languages = {name: [code for code in codes for _ in texts] for name, codes in NAMED.items()}
+    together = exported.hypotheses(texts * len(PAIRS), **languages, **options)
+    for i, alone in enumerate(pairs):
+        found = together[2 * i : 2 * i + 2]
+        for hypotheses, expected in zip(found, alone.hypotheses(texts, **options), strict=True):
+            assert_same(hypotheses, expected)
+        assert all("cc" in hypothesis.text for hypotheses in found for hypothesis in hypotheses)
+
+
+def test_score_and_align_go_by_the_languages_too(exported, pairs):
+    targets = ["cab", "a\nbc", "d"]
+    scores = exported.score(TEXTS, targets, **NAMED)
+    for i, alone in enumerate(pairs):
+        (expected,) = alone.score(TEXTS[i : i + 1], targets[i : i + 1])
+        if expected is None:  # Too long for the model.
+            assert scores[i] is None
+        else:
+            assert scores[i].log_prob == pytest.approx(expected.log_prob, abs=1e-4)
+    sides = ["cab\nda"] * 2, ["", "a\nbc"]
+    for found, expected in zip(
+        exported.align(*sides, *PAIRS[2]), pairs[2].align(*sides), strict=True
+    ):
+        assert found[:2] == expected[:2]
+        np.testing.assert_allclose(found[2], expected[2], atol=1e-5)
 
 
 @pytest.mark.parametrize("name", ["serving_default", "score", "align"])
-def test_in_every_signature_a_row_with_an_unknown_code_is_refused_alone(signatures, name):
-    signature = signatures[name]
+def test_in_every_signature_a_row_with_an_unknown_code_is_refused_alone(exported, name):
+    engine = exported._engine
     columns = {
         "text": ["bad"] * (2 * len(UNKNOWN) + 2),
+        "target": ["cab"] * (2 * len(UNKNOWN) + 2),
         "source_language": ["", *UNKNOWN[1:], *["yy"] * len(UNKNOWN), "", "yy"],
         "target_language": ["", *["zz"] * (len(UNKNOWN) - 1), *UNKNOWN, "zz", "xx"],
     }
-    taken = inputs(signature, **columns)
+    taken = {key: [text.encode() for text in columns[key]] for key in engine.inputs[name]}
     assert {"source_language", "target_language"} <= set(taken)
-    outputs = {n: tensor.numpy() for n, tensor in signature(**taken).items()}
+    outputs = engine.run(name, **taken)
     refused, fine = slice(0, -2), slice(-2, None)
     for key, array in outputs.items():
         if key in ("scores", "log_probs"):
             assert (array[refused] == -1e9).all() and (array[fine].max(axis=-1) > -100).all()
-        elif key in ("translations", "source_tokens", "target_tokens"):
+        elif key in ("translations", "tokens", "source_tokens", "target_tokens"):
             assert not any(array[refused].ravel()) and all(array[fine].reshape(2, -1)[:, 0])
         else:
             assert not array[refused].any() and array[fine].any()
-    alone = signature(**{n: x[-1:] for n, x in taken.items()})
+    alone = engine.run(name, **{key: texts[-1:] for key, texts in taken.items()})
     for key, array in outputs.items():
-        own = alone[key].numpy()
-        if own.dtype == object:
-            np.testing.assert_array_equal(array[-1:], own)
+        if array.dtype == object:
+            np.testing.assert_array_equal(array[-1:], alone[key])
         else:
-            np.testing.assert_allclose(array[-1:], own, atol=1e-4)
+            np.testing.assert_allclose(array[-1:], alone[key], atol=1e-4)
 
 
 def test_without_its_card_it_says_what_is_missing(export, tmp_path):
@@ -327,14 +310,16 @@ def knows_tongues(monkeypatch):
 
 
 @pytest.mark.usefixtures("knows_tongues")
-def test_the_command_end_to_end(run_dir, model, export, tmp_path, signatures_alone):
+def test_the_command_end_to_end(
+    run_dir, model, export, exported, tmp_path, signatures_alone, monkeypatch
+):
+    monkeypatch.setattr(sessions, "SavedModel", lambda version: exported._engine)
     languages = "--source-language", "yy", "--target-language", "xx"
     alone = Translator(model, Tongue("yy", "xx"), beam_size=3, max_length=5)
     found = keras_mt("translate", run_dir, *languages, stdin="bad\ncab")
     assert found.stdout.splitlines() == alone(["bad", "cab"])
     found = keras_mt("translate", export, *languages, stdin="bad")
-    expected = Translator(model, Tongue("yy", "xx"), **OPTIONS)("bad")
-    assert found.stdout == "\t".join(expected) + "\n"
+    assert found.stdout == "\t".join(exported("bad", None, "yy", "xx")) + "\n"
     refused = keras_mt("translate", run_dir, *languages[:2], stdin="bad", exit_code=1)
     assert "--target-language must be given" in refused.stderr
     assert not refused.stdout
@@ -356,14 +341,14 @@ def test_the_command_end_to_end(run_dir, model, export, tmp_path, signatures_alo
     scores = json.loads(keras_mt("evaluate", run_dir, *data, *languages).stdout.splitlines()[-1])
     bleu = sacrebleu.CHRF().corpus_score([alone("bad")], [["abc"]])
     assert scores["sentences"] == 1 and scores["chrf"] == round(bleu.score, 2)
-    signatures_alone("score")
+    signatures_alone()
     keras_mt("export", run_dir, tmp_path / "1", *languages[:2], "--length-penalty", 0.5)
     card = json.loads((tmp_path / "1" / "assets.extra" / "model_card.json").read_text())
     expected = {"source_language": "yy", "target_language": None, "beam_size": 3, "max_length": 5}
     assert expected.items() <= card["options"].items() and card["options"]["length_penalty"] == 0.5
 
 
-@pytest.mark.usefixtures("knows_tongues", "bare_end")
+@pytest.mark.usefixtures("knows_tongues", "bare_end", "untrained")
 def test_fine_tuning_keeps_its_languages_and_how_to_decode(run_dir, tmp_path):
     corpus = tmp_path / "corpus.tsv"
     rows = ["abcd"[i % 4] * (1 + i % 3) for i in range(24)]
@@ -393,11 +378,12 @@ def test_fine_tuning_keeps_its_languages_and_how_to_decode(run_dir, tmp_path):
 
 
 def test_a_mark_holds_for_all_lines_that_have_none(golden):
-    translator = from_huggingface(golden / "marian_marks").with_options(beam_size=1, max_length=6)
-    first, second, other = translator([">>por<< O livro.", ">>por<< A mesa.", ">>eng<< A mesa."])
-    assert second != translator("A mesa.")
+    translator = from_huggingface(golden / "marian_marks").with_options(beam_size=1, max_length=4)
+    apart = [">>por<< O livro.", ">>por<< A mesa.", ">>eng<< A mesa."]
     text = ">>por<< O livro.\nA mesa.\n>>eng<< A mesa.\nA mesa."
-    assert translator(text).split("\n") == [first, second, other, second]
-    (together,) = translator.score([">>por<< O livro.\nA mesa."], ["x y\nz"])
-    apart = translator.score([">>por<< O livro.", ">>por<< A mesa."], ["x y", "z"])
-    assert together.log_prob == pytest.approx(sum(score.log_prob for score in apart), abs=1e-3)
+    first, second, other, unmarked, found = translator([*apart, "A mesa.", text])
+    assert second != unmarked
+    assert found.split("\n") == [first, second, other, second]
+    sides = [">>por<< O livro.\nA mesa.", *apart[:2]], ["x y\nz", "x y", "z"]
+    together, *alone = (score.log_prob for score in translator.score(*sides))
+    assert together == pytest.approx(sum(alone), abs=1e-3)
