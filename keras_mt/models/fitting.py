@@ -58,6 +58,9 @@ class Fitting:
                 )
                 break
             iterator = None
+        elif self.built and self.optimizer and not self.optimizer.built:
+            # In the first step it would make variables, for which TensorFlow traces the step twice.
+            self.optimizer.build(self.trainable_variables)
         super()._maybe_symbolic_build(iterator, data_batch)
 
     def train_step(self, *args: Any, **kwargs: Any) -> Any:
