@@ -3,6 +3,7 @@
 import tensorflow as tf
 
 from keras_mt.options.search import LOOPS, NO_HYPOTHESIS
+from keras_mt.text.ragged import kept
 
 
 def repeats(ids: tf.RaggedTensor) -> tf.Tensor:
@@ -16,8 +17,7 @@ def repeats(ids: tf.RaggedTensor) -> tf.Tensor:
     periods, again = (tf.constant(x)[:, None] for x in zip(*LOOPS.items(), strict=True))
     # All periods at once, [periods, tokens, rows]: one by one they would be hundreds of operations.
     after = tf.range(size) + periods
-    same = ids == tf.gather(ids, tf.minimum(after, size - 1))
-    same &= after[..., None] < lengths
+    same = (ids == tf.gather(ids, tf.minimum(after, size - 1))) & (after[..., None] < lengths)
     counts = tf.pad(tf.cumsum(tf.cast(same, tf.int32), axis=1), ((0, 0), (1, 0), (0, 0)))
     ends = tf.minimum(tf.range(size + 1) + again, size)
     runs = tf.gather(counts, ends, batch_dims=1) - counts
@@ -30,7 +30,7 @@ def doubts(source: tf.RaggedTensor, target: tf.RaggedTensor, eos_id: int) -> dic
     The ids are without special ones, but for the end of targets. A source that repeats itself
     excuses a loop, and an empty target has no length.
     """
-    words = tf.ragged.boolean_mask(target, target.with_values(target.flat_values != eos_id))
+    words = kept(target, target.flat_values != eos_id)
     sizes = source.row_lengths(), words.row_lengths()
     differ = tf.maximum(*sizes) > 2 * tf.minimum(*sizes) + 5
     return {

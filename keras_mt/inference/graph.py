@@ -13,6 +13,7 @@ from keras_mt.inference.predictors import Predictor
 from keras_mt.inference.segments import Pairs, Segmenter, any_of_text, group_by_text, joined
 from keras_mt.options.search import NO_HYPOTHESIS, TranslationOptions
 from keras_mt.text import BaseTokenizer
+from keras_mt.text.ragged import ragged_rows
 
 # The maximum number of rows that are searched together, and of their tokens, padding included. Each
 # beam has rows of its own: above _SEARCH_BEAMS beams both are less in proportion.
@@ -143,15 +144,15 @@ class TranslationGraph:
         source, ids = self._ids(pairs, languages)
         log_probs = self._of_targets(self.predictor.score, source, ids, tf.zeros((0, 0)))
         log_probs, ids = log_probs[:, self._forced :], ids[:, self._forced :]
-        log_probs = tf.RaggedTensor.from_tensor(log_probs, ids.row_lengths())
+        log_probs = ragged_rows(log_probs, ids.row_lengths())
         batch = tf.shape(text)[0]
         ids, log_probs = (group_by_text(x, pairs.text_index, batch) for x in (ids, log_probs))
         tokens = ids.with_values(self.tokenizer.id_to_string(ids.flat_values))
-        is_finite = tf.math.is_finite(log_probs.flat_values)
-        diverged = any_of_text(~is_finite, log_probs.value_rowids(), batch)
+        log_probs = log_probs.to_tensor()
+        diverged = tf.reduce_any(~tf.math.is_finite(log_probs), axis=1)
         return {
             "tokens": tokens.to_tensor(""),
-            "log_probs": log_probs.to_tensor(),
+            "log_probs": log_probs,
             "lengths": tf.cast(ids.row_lengths(), tf.int32),
             "refused": _with_reason(refused, diverged, DIVERGED),
         }
@@ -162,8 +163,9 @@ class TranslationGraph:
         The text of a refused row is empty, and its languages are known ones.
         """
         options, admitted = self.options, []
-        lengths = tf.ragged.map_flat_values(tf.strings.length, tf.strings.split(text, "\n"))
-        too_long = tf.reduce_max(lengths, axis=1) > options.max_line_bytes
+        lines = tf.strings.split(text, "\n")
+        is_long = tf.strings.length(lines.flat_values) > options.max_line_bytes
+        too_long = any_of_text(is_long, lines.value_rowids(), tf.size(text))
         refused = tf.where(too_long, f"a line has over {options.max_line_bytes} bytes.", "")
         defaults = options.source_language, options.target_language
         for given, default, known in zip(languages, defaults, self._codes, strict=False):
@@ -231,7 +233,7 @@ class TranslationGraph:
         )
         count, _, longest = tf.unstack(tf.shape(found.tokens))
         ids = tf.reshape(found.tokens, (count * n_best, longest))
-        ids = tf.RaggedTensor.from_tensor(ids, tf.reshape(found.lengths, (-1,)))
+        ids = ragged_rows(ids, tf.reshape(found.lengths, (-1,)))
         # The translation of nothing is nothing.
         is_nothing = (is_empty & ~is_refused)[:, None] & (tf.range(n_best) == 0)
         outputs = {
@@ -284,7 +286,7 @@ class TranslationGraph:
         n_best = self.options.n_best
         index = tf.reshape(segments.text_index[:, None] * n_best + tf.range(n_best), (-1,))
         exists = tf.gather(tf.reshape(exists, (-1,)), index)
-        source = tf.ragged.boolean_mask(_repeated(segments.pieces, n_best), exists)
+        source = tf.gather(_repeated(segments.pieces, n_best), tf.where(exists)[:, 0])
         target = self.tokenizer.target_pieces(tf.reshape(parts, (-1,))[exists])
         return Pairs(source, target[:, : self.segmenter.target_limit], index[exists])
 
@@ -360,8 +362,7 @@ def _block_diagonal(attention, target, source, text_index, batch):
     """
     sides = []
     for ids, padding in ((target, -1), (source, -2)):  # The segment and place of each token.
-        places = tf.ragged.range(ids.row_lengths()).flat_values
-        places = ids.with_values(tf.stack([ids.value_rowids(), places], axis=1))
+        places = ids.with_values(tf.where(tf.sequence_mask(ids.row_lengths())))
         sides.append(group_by_text(places, text_index, batch).to_tensor(padding))
     rows, columns = sides[0][:, :, None], sides[1][:, None]
     is_own = rows[..., 0] == columns[..., 0]  # [batch, target_tokens, source_tokens]
@@ -378,7 +379,7 @@ def _with_reason(refused, where, reason):
 
 def _repeated(ragged, times):
     """Each row as many times."""
-    return tf.gather(ragged, tf.repeat(tf.range(ragged.nrows()), times))
+    return tf.gather(ragged, tf.range(ragged.nrows() * times) // times)
 
 
 def _hashes(ids):

@@ -7,6 +7,7 @@ import tensorflow as tf
 from keras_mt.options.search import NO_HYPOTHESIS
 from keras_mt.text import BaseTokenizer
 from keras_mt.text.patterns import NO_WORD
+from keras_mt.text.ragged import ragged_rows
 from keras_mt.text.sentences import cut, split_lines, split_sentences
 from keras_mt.text.spans import SLOT
 
@@ -114,7 +115,7 @@ class Segmenter:
         too_long |= target.row_lengths() > self.target_limit
         too_long = any_of_text(too_long, text_index, tf.shape(text)[0]) & wanted
         wanted = tf.gather(wanted & ~too_long, text_index)
-        source, target = (tf.ragged.boolean_mask(side, wanted) for side in (source, target))
+        source, target = (tf.gather(side, tf.where(wanted)[:, 0]) for side in (source, target))
         return Pairs(source, target, text_index[wanted]), too_long
 
     def _where_to_split(self, lines):
@@ -204,28 +205,31 @@ def joined(
         "lengths": tf.cast(total_lengths, tf.int32),
     }
     lengths = found.pop("lengths")
-    for name, column in found.items():
-        if column.shape.rank == 3:
-            outputs[name] = _concatenated(column, lengths, text_index, batch)
-        else:
-            outputs[name] = any_of_text(column, text_index, batch) & exists
+    own = {name: column for name, column in found.items() if column.shape.rank == 3}
+    if own:
+        outputs |= _concatenated(own, lengths, text_index, batch)
+    for name in [name for name in found if name not in own]:
+        outputs[name] = any_of_text(found[name], text_index, batch) & exists
     # Second-best translations may sum to the better score, since long segments weigh more.
     order = tf.argsort(outputs["scores"], direction="DESCENDING", stable=True)
     outputs = {name: tf.gather(column, order, batch_dims=1) for name, column in outputs.items()}
     return outputs, tf.gather(parts, tf.gather(order, text_index), batch_dims=1)
 
 
-def _concatenated(column, lengths, text_index, batch):
-    """Values `[segments, n_best, length]`, concatenated for each text and padded."""
-    segments, n_best, length = tf.unstack(tf.shape(column))
-    flat = tf.reshape(column, (segments * n_best, length))
-    ragged = tf.RaggedTensor.from_tensor(flat, tf.reshape(lengths, (-1,)))
+def _concatenated(columns, lengths, text_index, batch):
+    """Columns `[segments, n_best, length]`, concatenated for each text and padded."""
+    segments, n_best, length = tf.unstack(tf.shape(next(iter(columns.values()))))
+    # The place of each value in a column, from 1 on: 0 is the padding's.
+    places = tf.reshape(1 + tf.range(segments * n_best * length), (segments * n_best, length))
+    ragged = ragged_rows(places, tf.reshape(lengths, (-1,)))
     # The hypotheses of a text are rows one after another; of each all segments go together.
     hypothesis = tf.reshape(text_index[:, None] * n_best + tf.range(n_best), (-1,))
     order = tf.argsort(hypothesis, stable=True)
     ragged, hypothesis = tf.gather(ragged, order), tf.gather(hypothesis, order)
-    rows = group_by_text(ragged, hypothesis, batch * n_best).to_tensor()
-    return tf.reshape(rows, (batch, n_best, tf.shape(rows)[1]))
+    places = group_by_text(ragged, hypothesis, batch * n_best).to_tensor()
+    places = tf.reshape(places, (batch, n_best, tf.shape(places)[1]))
+    padded = {name: tf.pad(tf.reshape(x, (-1,)), ((1, 0),)) for name, x in columns.items()}
+    return {name: tf.gather(column, places) for name, column in padded.items()}
 
 
 def any_of_text(column: tf.Tensor, text_index: tf.Tensor, batch: tf.Tensor) -> tf.Tensor:
@@ -237,14 +241,16 @@ def group_by_text(
     ragged: tf.RaggedTensor, text_index: tf.Tensor, batch: tf.Tensor
 ) -> tf.RaggedTensor:
     """Ragged `[batch, (tokens)]` from that of segments; `text_index` says the texts, ascending."""
-    rows = tf.gather(text_index, ragged.value_rowids())
-    return tf.RaggedTensor.from_value_rowids(ragged.flat_values, rows, tf.cast(batch, rows.dtype))
+    lengths = tf.math.unsorted_segment_sum(ragged.row_lengths(), text_index, batch)
+    return tf.RaggedTensor.from_row_lengths(ragged.flat_values, lengths, validate=False)
 
 
 def blank_rows(ragged: tf.RaggedTensor, which: tf.Tensor) -> tf.RaggedTensor:
     """Ragged rows, of which some are made empty."""
-    kept = tf.gather(~which, ragged.value_rowids())
-    return tf.ragged.boolean_mask(ragged, ragged.with_values(kept))
+    splits, rows = ragged.row_splits, tf.size(which)
+    splits = tf.concat([splits, splits[-1:]], axis=0)
+    and_empty = tf.RaggedTensor.from_row_splits(ragged.flat_values, splits, validate=False)
+    return tf.gather(and_empty, tf.where(which, rows, tf.range(rows)))
 
 
 def is_first(numbers: tf.Tensor) -> tf.Tensor:
@@ -259,7 +265,7 @@ def _row_of(ragged):
 
 def _lines_or_whole(lines, alike):
     """Ragged lines `[batch, (lines)]`, joined to one where the sides are not `alike`."""
-    separators = tf.where(tf.gather(alike, lines.value_rowids()), "\n", " ")
-    separators = tf.where(is_first(lines.value_rowids()), "", separators)
-    parts = lines.with_values(separators + lines.flat_values)
-    return tf.strings.split(tf.strings.reduce_join(parts, axis=1), "\n")
+    rows = lines.value_rowids()
+    separators = tf.where(tf.gather(alike, rows), "\n", " ")
+    parts = tf.where(is_first(rows), "", separators) + lines.flat_values
+    return tf.strings.split(tf.strings.unsorted_segment_join(parts, rows, lines.nrows()), "\n")

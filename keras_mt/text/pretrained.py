@@ -6,6 +6,7 @@ import tensorflow as tf
 from keras_mt.errors import InputError
 from keras_mt.text.base_tokenizer import BaseTokenizer, ids_of, rewritten
 from keras_mt.text.patterns import TAG
+from keras_mt.text.ragged import kept, ragged_rows
 from keras_mt.text.tokenizer import SentencePiece
 from keras_mt.text.vocabulary import TableVocabulary
 
@@ -43,9 +44,8 @@ class _Side(tf.Module):
         return tf.gather(self.pieces, ids)
 
     def text(self, ids):
-        is_text = tf.ragged.map_flat_values(tf.gather, self._is_text, ids)
-        pieces = tf.ragged.map_flat_values(tf.gather, self.pieces, ids)
-        text = self._model.detokenize(tf.ragged.boolean_mask(pieces, is_text))
+        pieces = ids.with_values(tf.gather(self.pieces, ids.flat_values))
+        text = self._model.detokenize(kept(pieces, tf.gather(self._is_text, ids.flat_values)))
         return tf.strings.strip(tf.strings.regex_replace(text, "▁", " "))
 
 
@@ -76,7 +76,7 @@ class PretrainedTokenizer(TableVocabulary, tf.Module, BaseTokenizer):
         ids = ids_of(tag, self.tag_ids)
         length = tf.where(ids >= 0, tf.strings.length(tag), 0)
         text = tf.strings.substr(strings, length, tf.strings.length(strings) - length)
-        return tf.ragged.boolean_mask(ids[:, None], ids[:, None] >= 0), text
+        return ragged_rows(ids[:, None], tf.cast(ids >= 0, tf.int32)), text
 
 
 def _hashed(strings):

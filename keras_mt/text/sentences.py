@@ -61,7 +61,7 @@ def cut(ids: tf.RaggedTensor, begins: tf.Tensor, limit: int) -> tuple[tf.RaggedT
     part = tf.where(tf.gather(lengths, row) > limit, part, 0)
     # The parts of a row follow each other without a gap, so that the last one says how many.
     counts = 1 + tf.maximum(tf.math.unsorted_segment_max(part, row, tf.size(lengths)), 0)
-    part = tf.cast(part + tf.gather(tf.cumsum(counts, exclusive=True), row), tf.int64)
-    total = tf.cast(tf.reduce_sum(counts), tf.int64)
-    parts = tf.RaggedTensor.from_value_rowids(ids.flat_values, part, total)
-    return parts, tf.repeat(tf.range(tf.size(lengths)), counts)
+    part += tf.gather(tf.cumsum(counts, exclusive=True), row)
+    sizes = tf.math.unsorted_segment_sum(tf.ones_like(part, tf.int64), part, tf.reduce_sum(counts))
+    parts = tf.RaggedTensor.from_row_lengths(ids.flat_values, sizes, validate=False)
+    return parts, tf.searchsorted(tf.cumsum(counts), tf.range(tf.size(sizes)), side="right")

@@ -17,6 +17,7 @@ from tensorflow_text.python.ops import sentencepiece_tokenizer
 from keras_mt.errors import InputError
 from keras_mt.text.base_tokenizer import BaseTokenizer, rewritten, valid
 from keras_mt.text.patterns import PIECES
+from keras_mt.text.ragged import kept
 from keras_mt.text.vocabulary import LANGUAGE, SentencePieceVocabulary
 
 _CANDIDATES = 16  # Number of segmentations of a word to sample from.
@@ -246,8 +247,8 @@ class Tokenizer(SentencePieceVocabulary, SentencePiece, BaseTokenizer):
             return self.detokenize(ids[tf.newaxis])[0]
         if not isinstance(ids, tf.RaggedTensor):
             ids = tf.RaggedTensor.from_tensor(ids)
-        real = (ids != self.padding_id) & (ids != self.bos_id) & (ids != self.eos_id)
-        return super().detokenize(tf.ragged.boolean_mask(ids, real))
+        flat, special = ids.flat_values, (self.padding_id, self.bos_id, self.eos_id)
+        return super().detokenize(kept(ids, tf.reduce_all(flat[:, None] != special, axis=1)))
 
     def id_to_string(self, ids: tf.Tensor | tf.RaggedTensor | Sequence[int]) -> tf.Tensor:
         """The pieces of ids as strings, in their shape; see `detokenize` for what is refused."""
