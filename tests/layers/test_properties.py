@@ -97,7 +97,7 @@ def whatever(test):
     """Of any seed, from which weights, inputs and masks are drawn."""
     phases = (Phase.reuse, Phase.generate)  # A smaller seed is no simpler.
     seeded = given(seed=st.integers(0, 2**32 - 1))(test)
-    return settings(phases=phases)(seeded)
+    return settings(phases=phases, max_examples=settings.default.max_examples // 2)(seeded)
 
 
 @rows(lambda name: not looks_ahead(name))
