@@ -22,12 +22,11 @@ GPT2 = {
     "activation": "gelu", "norm": "layer", "positions": "learned", "gated": False,
     "use_bias": True, "num_key_value_heads": None, "tie_output": True,
 }  # fmt: skip
-# Architectures, and what their options are besides those of the smallest preset. Of each family
-# some have layers that may be taken for each other.
+# Architectures, and what their options are besides those of the smallest preset. Some have layers
+# that may be taken for each other.
 EXAMPLES = {
-    "transformer": ("transformer", {"num_layers": 2}),
+    "transformer": ("transformer", {"positions": "tensor2tensor", "tie_output": False}),
     "sublayers": ("transformer", {
-        "num_layers": 2,
         "encoder_sublayers": "ssfsff", "decoder_sublayers": "scscff", "pre_norm": True,
         "alignment_head": (1, 1),
     }),
@@ -36,19 +35,14 @@ EXAMPLES = {
         "padding_id": 19,
     }),
     "marian": ("transformer", {
-        "positions": "marian", "normalize_embeddings": True, "final_norm": True,
-        "logits_bias": True, "alignment_head": (0, 1),
-    }),
-    "recurrences": ("transformer", {
-        "num_layers": 2,
-        "decoder_sublayers": "rcf" * 2, "positions": "tensor2tensor", "zero_id": 2,
-        "tie_output": False,
+        "decoder_sublayers": "rcf" * 2, "positions": "marian", "normalize_embeddings": True,
+        "final_norm": True, "logits_bias": True, "zero_id": 2, "alignment_head": (0, 1),
     }),
     "relative": ("transformer", {
         "positions": "relative", "use_bias": False, "key_dim": 3, "scale_attention": False,
     }),
     "unequal sides": ("transformer", {
-        "num_encoder_layers": 1, "num_decoder_layers": 3, "num_encoder_heads": 2,
+        "num_encoder_layers": 1, "num_decoder_layers": 2, "num_encoder_heads": 2,
         "num_decoder_heads": 4, "encoder_d_ff": 24, "decoder_d_ff": 40, "positions": "fairseq",
         "pre_norm": True, "scale_embeddings": False, "share_embeddings": False,
         "target_vocab_size": 33, "tie_output": False,
@@ -62,16 +56,14 @@ EXAMPLES = {
     "gpt2": ("decoder_only", GPT2),
     "sinusoidal": ("decoder_only", {"positions": "sinusoidal", "padding_id": 19}),
     "no positions": ("decoder_only", {"positions": None, "num_key_value_heads": 1}),
-    "experts": ("mixture_of_experts", {
-        "num_layers": 2, "sparse_step": 1, "capacity_factor": 0.1,
-    }),
+    "experts": ("mixture_of_experts", {"sparse_step": 1, "capacity_factor": 0.1}),
 }  # fmt: skip
 
 
 def small(name, **options):
     """A small model, with the arguments of its preset where neither sizes nor options say others.
 
-    Its routers and experts are not near to doing nothing.
+    Its routers, experts and biases of the logits are not near to doing nothing.
     """
     if name == "mixture_of_experts":
         options = {"sparse_step": 1, **options}
@@ -82,14 +74,17 @@ def small(name, **options):
     model = ensure_built(architecture.from_preset("tiny", vocab_size=20, **{**sizes, **options}))
     for layer in getattr(model, "mixtures", []):
         layer.set_weights([2 * w for w in layer.get_weights()])
+    for weight in model.weights:
+        if "logits_bias" in weight.path:
+            weight.assign(np.linspace(-1, 1, 20))
     return model
 
 
 # Variants of others, left to the long tests or to the exhaustive ones.
 LONG, EXHAUSTIVE = [pytest.mark.long], [pytest.mark.long, pytest.mark.exhaustive]
 MARKS = {
-    "recurrences": LONG, "unequal sides": LONG, "lstm": LONG, "rotary": EXHAUSTIVE,
-    "gpt2": EXHAUSTIVE, "sinusoidal": EXHAUSTIVE, "no positions": EXHAUSTIVE,
+    "unequal sides": LONG, "lstm": LONG, "rotary": EXHAUSTIVE, "gpt2": EXHAUSTIVE,
+    "sinusoidal": EXHAUSTIVE, "no positions": EXHAUSTIVE,
 }  # fmt: skip
 
 
@@ -105,6 +100,17 @@ def model(request):
     return small(name, **options)
 
 
+@pytest.fixture(scope="module")
+def copy(model):
+    return model.for_inference()
+
+
+@pytest.fixture(scope="module")
+def logits(model):
+    """Those of `batch`."""
+    return numpy(model(batch(model)))
+
+
 REAL = np.arange(5) < [[5], [3], [5]]
 
 
@@ -117,26 +123,23 @@ def batch(model):
     return {"source": source, "target": target}
 
 
-def test_step_by_step_equals_the_whole_sequence(model):
-    inputs = batch(model)
-    logits = numpy(model(inputs))
+def test_step_by_step_equals_the_whole_sequence(model, logits):
     assert logits.shape == (3, 5, model.target_vocab_size)
-    np.testing.assert_allclose(decoded(model, **inputs)[REAL], logits[REAL], atol=1e-5)
+    np.testing.assert_allclose(decoded(model, **batch(model))[REAL], logits[REAL], atol=1e-5)
 
 
-def test_attention_is_a_distribution_over_the_real_source(model):
+def test_attention_is_a_distribution_over_the_real_source(model, copy):
     inputs = batch(model)
     attention = model.attention(**inputs)
     if attention is not None:
         np.testing.assert_allclose(numpy(attention).sum(-1), 1, atol=1e-5)
         assert numpy(attention)[1, :, 4:].max() == 0
-        copied = model.for_inference().attention(**inputs)
+        copied = copy.attention(**inputs)
         np.testing.assert_allclose(numpy(copied)[REAL], numpy(attention)[REAL], atol=1e-5)
 
 
-def test_neither_padding_nor_the_future_matters(model):
+def test_neither_padding_nor_the_future_matters(model, logits):
     inputs = batch(model)
-    logits = numpy(model(inputs))
     padded = {
         side: np.pad(x, ((0, 0), (0, 3)), constant_values=model.padding_id)
         for side, x in inputs.items()
@@ -151,15 +154,34 @@ def test_neither_padding_nor_the_future_matters(model):
     assert np.abs(numpy(model(changed)) - logits)[:, 0].max(axis=-1).min() > 1e-4
 
 
-def test_it_survives_a_file_and_is_copied_for_inference(model, tmp_path):
+def test_dropout_is_on_in_training_alone(model, logits):
     inputs = batch(model)
-    logits = numpy(model(inputs))
+    np.testing.assert_array_equal(numpy(model(inputs)), logits)
+    assert np.abs(numpy(model(inputs, training=True)) - logits).max() > 0.1
+
+
+def check_shortlisted(model):
+    """Its logits are those that are chosen from all."""
+    tokens, first, cache = np.array([7, 0, 3, 19]), TARGET[:, :1], model.start_decoding(SOURCE)
+    logits, _ = model.decode_step(first, 0, cache)
+    chosen, after = model.decode_step_for(tokens)(first, 0, cache)
+    np.testing.assert_allclose(numpy(chosen), numpy(logits)[..., tokens], atol=1e-5)
+    model.decode_step(TARGET[:, 1:2], 1, after)  # The cache is like that of `decode_step`.
+
+
+def test_a_shortlist_gives_the_logits_of_its_tokens(model, copy):
+    check_shortlisted(model)
+    check_shortlisted(copy)  # With a kernel of its own.
+
+
+def test_it_survives_a_file_and_is_copied_for_inference(model, copy, logits, tmp_path):
+    inputs = batch(model)
     model.save(tmp_path / "model.keras")
     loaded = keras.models.load_model(tmp_path / "model.keras", safe_mode=True)
     assert type(loaded) is type(model) and isinstance(loaded, Seq2Seq)
     assert loaded.get_config() == model.get_config()
     np.testing.assert_array_equal(numpy(loaded(inputs)), logits)
-    np.testing.assert_allclose(numpy(model.for_inference()(inputs))[REAL], logits[REAL], atol=1e-4)
+    np.testing.assert_allclose(numpy(copy(inputs))[REAL], logits[REAL], atol=1e-4)
     half = model.for_inference("bfloat16")
     routers = {"float32"} if "Experts" in type(model).__name__ else set()
     assert {w.dtype for w in half.weights} == {"bfloat16"} | routers
@@ -175,20 +197,21 @@ def test_it_survives_a_file_and_is_copied_for_inference(model, tmp_path):
 )
 @long_but_for_the_transformer
 def test_a_step_of_training_in_a_mixed_policy(name, policy):
-    model, exact = small(name, dtype=policy), small(name)
-    inputs = batch(model)
+    model = small(name, dtype=policy)
+    config, inputs = model.get_config(), batch(model)
+    assert keras.dtype_policies.get(config["dtype"]).name == policy
+    exact = ensure_built(type(model).from_config({**config, "dtype": "float32"}))
     assert model.compute_dtype == policy.removeprefix("mixed_")
     assert {w.dtype for w in model.trainable_weights} == {"float32"}
     logits = model(inputs)
     assert keras.backend.standardize_dtype(logits.dtype) == "float32"
     model.set_weights(exact.get_weights())
-    np.testing.assert_allclose(
-        numpy(model(inputs))[REAL], numpy(exact(inputs))[REAL], rtol=0.05, atol=0.1
-    )
-    assert type(model).from_config(model.get_config()).compute_dtype == model.compute_dtype
-    model.compile("adam", CrossEntropy(padding_id=model.padding_id), run_eagerly=True)
-    before = model.get_weights()
+    logits = numpy(model(inputs))
+    np.testing.assert_allclose(logits[REAL], numpy(exact(inputs))[REAL], rtol=0.05, atol=0.1)
+    loss, before = CrossEntropy(padding_id=model.padding_id), model.get_weights()
+    model.compile("adam", loss, run_eagerly=True)
     model.fit(inputs, inputs["target"], verbose=0)
+    assert loss(inputs["target"], model(inputs)) < loss(inputs["target"], logits)
     for old, new, weight in zip(before, model.get_weights(), model.weights, strict=True):
         assert np.isfinite(new).all(), weight.path
         if weight.trainable and not weight.path.endswith("key/bias"):  # Which attention cancels.
@@ -196,36 +219,9 @@ def test_a_step_of_training_in_a_mixed_policy(name, policy):
 
 
 @pytest.mark.parametrize("name", ARCHITECTURES)
-def test_dropout_is_on_in_training_alone(name):
-    model = small(name, dropout=0.5)
-    logits = numpy(model(INPUTS))
-    np.testing.assert_array_equal(numpy(model(INPUTS)), logits)
-    assert np.abs(numpy(model(INPUTS, training=True)) - logits).max() > 0.1
-
-
-@pytest.mark.parametrize("name", ARCHITECTURES)
 def test_a_preset_that_there_is_not_is_refused_by_name(name):
     with pytest.raises(ValueError, match=r"huge.*tiny, "):
         ARCHITECTURES[name].from_preset("huge", vocab_size=50)
-
-
-def check_shortlisted(model):
-    """Its logits are those that are chosen from all."""
-    tokens, first, cache = np.array([7, 0, 3, 19]), TARGET[:, :1], model.start_decoding(SOURCE)
-    logits, _ = model.decode_step(first, 0, cache)
-    chosen, after = model.decode_step_for(tokens)(first, 0, cache)
-    np.testing.assert_allclose(numpy(chosen), numpy(logits)[..., tokens], atol=1e-5)
-    model.decode_step(TARGET[:, 1:2], 1, after)  # The cache is like that of `decode_step`.
-
-
-@pytest.mark.parametrize("name", ARCHITECTURES)
-def test_a_shortlist_gives_the_logits_of_its_tokens(name):
-    model = small(name)
-    for weight in model.weights:
-        if "logits_bias" in weight.path:
-            weight.assign(np.linspace(-1, 1, 20))
-    check_shortlisted(model)
-    check_shortlisted(model.for_inference())  # With a kernel of its own.
 
 
 @pytest.mark.usefixtures("quantizing")

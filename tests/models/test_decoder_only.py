@@ -149,12 +149,17 @@ def test_embeddings_are_as_large_as_their_sinusoids(positions, scale):
     np.testing.assert_allclose(found[0] - found[1], scale * (rows[7] - rows[9]), atol=1e-5)
 
 
-@pytest.mark.long
 def test_presets_have_the_sizes_of_the_papers():
     # GPT-2 small: 124 million parameters with 1,024 positions; the table goes on to the target.
-    model = DecoderOnly.from_preset("gpt2", vocab_size=50257, max_length=512)
-    model.build()
-    assert model.count_params() == 124_439_808
+    width, layers = (DecoderOnly.presets["gpt2"]["model"][n] for n in ("d_model", "num_layers"))
+    one, two = (
+        DecoderOnly.from_preset("gpt2", vocab_size=257, max_length=512, num_layers=n)
+        for n in (1, 2)
+    )
+    for model in (one, two):
+        model.build()
+    one, two = one.count_params(), two.count_params()
+    assert one + (layers - 1) * (two - one) + 50_000 * width == 124_439_808
     config = DecoderOnly.presets["llama3"]["model"]
     width, d_ff, heads = config["d_model"], config["d_ff"], config["num_heads"]
     block = 2 * width * width * (1 + config["num_key_value_heads"] / heads) + 3 * width * d_ff

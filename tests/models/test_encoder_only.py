@@ -11,7 +11,7 @@ from keras_mt.metrics import TokenAccuracy
 from keras_mt.models import EncoderOnly
 
 GOLDEN = Path(__file__).parent / "golden" / "encoder_only.npz"
-SMALL = {"vocab_size": 21, "num_layers": 2, "d_model": 16, "num_heads": 2, "d_ff": 32}
+SMALL = {"vocab_size": 21, "num_layers": 1, "d_model": 16, "num_heads": 2, "d_ff": 32}
 VARIANTS = [
     {},
     {"padding_id": 20, "activation": "silu"},
@@ -87,7 +87,7 @@ def test_it_survives_a_file_and_so_does_its_encoder(variant, tmp_path):
     model = EncoderOnly(**SMALL, **variant)
     tokens = batch(model.padding_id)
     assert model(tokens).shape == (3, 6, 21) and model.output_shape == (None, None, 21)
-    model.get_layer("encoder_1").trainable = False
+    model.get_layer("encoder_0").trainable = False
     model.save(tmp_path / "model.keras")
     loaded = keras.models.load_model(tmp_path / "model.keras", safe_mode=True)
     assert type(loaded) is EncoderOnly and loaded.get_config() == model.get_config()
@@ -136,15 +136,14 @@ def test_a_classifier_on_the_encoder_trains_its_weights():
     assert np.abs(np.array(model(tokens)) - before).max() > 1e-3
 
 
-@pytest.mark.long
 def test_it_learns_to_fill_in_what_is_masked():
     keras.utils.set_random_seed(1)
-    first = random.integers(4, 20, (512, 1))
-    tokens = np.concatenate([np.full((512, 1), 2), *[first] * 4], axis=1)
-    masked, labels = TokenMasking(20, selection_rate=0.3, seed=1)(tokens)
-    model = EncoderOnly(21, 1, 32, 2, 64, dropout=0.0, max_length=8)
+    first = random.integers(4, 9, (64, 1))
+    tokens = np.concatenate([np.full((64, 1), 2), *[first] * 4], axis=1)
+    masked, labels = TokenMasking(9, selection_rate=0.3, seed=1)(tokens)
+    model = EncoderOnly(10, 1, 32, 2, 64, dropout=0.0, max_length=8)
     model.compile(
-        keras.optimizers.Adam(3e-3), CrossEntropy(), metrics=[TokenAccuracy()], jit_compile=False
+        keras.optimizers.Adam(0.02), CrossEntropy(), metrics=[TokenAccuracy()], run_eagerly=True
     )
-    model.fit(masked, labels, batch_size=64, epochs=12, verbose=0)
-    assert model.evaluate(masked, labels, verbose=0, return_dict=True)["token_accuracy"] > 0.9
+    history = model.fit(masked, labels, batch_size=64, epochs=12, verbose=0).history
+    assert history["token_accuracy"][-1] > 0.9
