@@ -274,7 +274,9 @@ class PositionalEmbedding(BaseLayer):
         return sinusoidal_positions(self.max_length, self.d_model, self.encoding, self.padding_id)
 
     def _encodings(self, inputs, positions):
-        table = ops.convert_to_tensor(self._table())
+        table = self._table()
+        shared = None if self.encoding == "learned" else export_operation("share", table)
+        table = ops.convert_to_tensor(table) if shared is None else shared
         if positions is None:
             return table[: ops.shape(inputs)[1]]
         return ops.take(table, positions, axis=0)

@@ -11,6 +11,7 @@ from keras_mt import ExportedTranslator, Transformer, Translator
 from keras_mt.convert import saved_model as export_module
 from keras_mt.decoding import NO_HYPOTHESIS
 from keras_mt.inference import Predictor
+from keras_mt.layers import sinusoidal_positions
 from keras_mt.translation import Hypothesis, sessions
 
 EXHAUSTIVE = [pytest.mark.long, pytest.mark.exhaustive]
@@ -83,6 +84,11 @@ def test_names_shapes_and_dtypes_stay(signatures, name, inputs, outputs):
 def test_names_shapes_and_dtypes_of_the_default_stay(served):
     assert specs(served["serving_default"].structured_input_signature[1]) == {"text": TEXT}
     assert specs(served["serving_default"].structured_outputs) == TRANSLATIONS
+
+
+def test_the_table_of_positions_is_held_once(exported, translator):
+    table = sinusoidal_positions(translator.models[0].max_length, 64)
+    assert (exported / "saved_model.pb").read_bytes().count(table.tobytes()) == 1
 
 
 def test_greedy_is_a_beam_of_one(functions, load, sources):
