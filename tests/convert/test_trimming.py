@@ -37,13 +37,22 @@ OF_MARIAN = {
     "Nothing tied, in Marian's own files": "nothing tied, no bias",
     "SSRU in Marian's own files": "ssru, npz, beam 4",
 }
+UNTIED, SSRU = OF_MARIAN
 WHOLE = ["nllb", "t5", *OF_MARIAN]  # Of the others a smaller model has the tokenizer.
 QUICK = ["marian_apart", "m2m_100"]
-LONG = ["marian_marks", "small100", "madlad"]
-LONG += [*WHOLE, "ours", "ours, by byte pairs"]
-every_run = pytest.mark.parametrize(
-    "name", [*QUICK, *(pytest.param(name, marks=pytest.mark.long) for name in LONG)]
-)
+LONG = ["marian_marks", "madlad", "nllb", UNTIED, "ours, by byte pairs"]
+ALL = [*QUICK, *LONG, "small100", "t5", SSRU, "ours"]
+EXHAUSTIVE = [pytest.mark.long, pytest.mark.exhaustive]
+
+
+def runs_of(quick, long):
+    """Parametrizes a test by kinds of runs, of which the others are exhaustive."""
+    marks = dict.fromkeys(ALL, EXHAUSTIVE) | dict.fromkeys(long, pytest.mark.long)
+    marks |= dict.fromkeys(quick, ())
+    return pytest.mark.parametrize("name", [pytest.param(n, marks=x) for n, x in marks.items()])
+
+
+every_run = runs_of(QUICK, LONG)
 
 
 @pytest.fixture(scope="module")
@@ -168,7 +177,7 @@ def test_text_whose_pieces_are_kept_is_cut_as_before(name, runs, texts):
             assert fit or i >= 60, text
             assert new == old or not fit, text
             # What was no text, such as unseen letters, is none, and all else comes through.
-            if side and name != "m2m_100" and name != "small100":
+            if side and name not in ("m2m_100", "small100"):
                 tokenizers = before.tokenizer, after.tokenizer
                 decoded = [each.text(each.target_pieces(text)) for each in tokenizers]
                 assert decoded[0] == decoded[1]
@@ -217,9 +226,13 @@ def test_the_model_computes_the_same_of_what_is_kept(name, runs, texts):
     for special in ("bos_id", "eos_id"):
         old, new = (getattr(side.tokenizer, special) for side in (before, after))
         assert orders[1][new] == old
+    old, new = (side.tokenizer for side in (before, after))
+    assert {*orders[1][[*new.forbidden_ids]]} == {*old.forbidden_ids} & {*orders[1]}
+    forced = [each.forced_ids(*languages[1:]) for each in (old, new)]
+    assert [*orders[1][[*forced[1]]]] == [*forced[0]]
 
 
-@every_run
+@runs_of(["marian_apart"], ["nllb", UNTIED])
 def test_it_finds_the_same_where_its_pieces_are_kept(name, eager, runs, texts):
     before, after = runs(name)
     order, languages = orders_of(before, after)[1], CODES.get(name, ())
@@ -261,7 +274,7 @@ def test_it_finds_the_same_where_its_pieces_are_kept(name, eager, runs, texts):
 @pytest.mark.parametrize(
     "name",
     [
-        pytest.param(name, marks=[] if name == "recurrent" else pytest.mark.long)
+        pytest.param(name, marks=EXHAUSTIVE if name == "mixture_of_experts" else [])
         for name in sorted({*ARCHITECTURES} - {"transformer"})
     ],
 )
@@ -385,40 +398,44 @@ def test_a_shortlist_goes_along(runs, data, tmp_path):
 
 
 @pytest.mark.long
-def test_marian_and_transformers_take_it(runs, trained, data, texts, tmp_path):
+@pytest.mark.parametrize(
+    "name", ["marian_apart", pytest.param(SSRU, marks=pytest.mark.exhaustive), "int8"]
+)
+def test_marian_and_transformers_take_it(name, runs, trained, data, texts, tmp_path):
     """Marian's int8 too, whose pieces are a multiple of eight."""
-    options = {"positions": "tensor2tensor", "zero_id": 2, "norm_epsilon": 1e-6}
-    write_run(tmp_path / "run", trained(), tiny(trained(), 64, **options))
-    trim(tmp_path / "run", tmp_path / "small", [data], "pt", "en", vocab_size=599)
-    for run, name, options, read in (
-        (runs("SSRU in Marian's own files")[1].path, "marian", {}, from_marian),
-        (tmp_path / "small", "marian", {"quantization": "int8"}, from_marian),
-        (runs("marian_apart")[1].path, "huggingface", {}, from_huggingface),
-    ):
-        translator = Translator.load(run, early_stopping="shrink" if name == "marian" else False)
-        folder = tmp_path / f"{name}{len(options)}"
-        export(translator, folder, name, **options)
-        again = read(folder)
-        sources = tf.constant([source for source, _ in texts["pairs"][:20]])
-        rows = [each.tokenizer.pieces(sources).to_list() for each in (translator, again)]
-        same = [
-            each.tokenizer.source_id_to_string(ids).numpy().tolist()
-            for each, ids in zip((translator, again), map(sum, rows, [[], []]), strict=True)
-        ]
-        assert same[0] == same[1]
-        if options:
-            assert again.models[0].vocab_size % 8 == 1  # With the padding.
-            continue
-        ids = np.array([rows[0][0]])
-        logits = [each.models[0]({"source": ids, "target": ids}) for each in (translator, again)]
-        np.testing.assert_allclose(*logits, atol=1e-4)
+    sources = tf.constant([source for source, _ in texts["pairs"][:20]])
+    other, read = ("marian", from_marian)
+    options = {"early_stopping": "shrink"}
+    if name == "marian_apart":
+        other, read, options = "huggingface", from_huggingface, {}
+    if name == "int8":
+        marians = {"positions": "tensor2tensor", "zero_id": 2, "norm_epsilon": 1e-6}
+        write_run(tmp_path / "run", trained(), tiny(trained(), 64, **marians))
+        trim(tmp_path / "run", run := tmp_path / "small", [data], "pt", "en", vocab_size=599)
+    else:
+        run = runs(name)[1].path
+    translator, folder = Translator.load(run, **options), tmp_path / "folder"
+    export(translator, folder, other, **({"quantization": name} if name == "int8" else {}))
+    again = read(folder)
+    rows = [each.tokenizer.pieces(sources).to_list() for each in (translator, again)]
+    same = [
+        each.tokenizer.source_id_to_string(ids).numpy().tolist()
+        for each, ids in zip((translator, again), map(sum, rows, [[], []]), strict=True)
+    ]
+    assert same[0] == same[1]
+    if name == "int8":
+        assert again.models[0].vocab_size % 8 == 1  # With the padding.
+        return
+    ids = np.array([rows[0][0]])
+    logits = [each.models[0]({"source": ids, "target": ids}) for each in (translator, again)]
+    np.testing.assert_allclose(*logits, atol=1e-4)
 
 
 @pytest.mark.long
 @pytest.mark.usefixtures("eager", "bare_end", "untrained")
-def test_it_is_tuned_as_any_other(runs, corpus, tmp_path):
+def test_it_is_tuned_as_any_other(runs, brief_corpus, tmp_path):
     _, run = runs("m2m_100")
-    data = ["--data", corpus, "--source", "pt", "--target", "en"]
+    data = ["--data", brief_corpus, "--source", "pt", "--target", "en"]
     languages = ["--source-language=pt", "--target-language=en"]
     keras_mt(
         "train", *data, *languages, "--init", run.path, "--output", tmp_path / "tuned",
@@ -429,24 +446,30 @@ def test_it_is_tuned_as_any_other(runs, corpus, tmp_path):
     assert_same_weights(tmp_path / "tuned", run.model)
 
 
+def test_its_exports_are_of_its_size_and_have_its_card(runs, signatures_alone, tmp_path):
+    translator = Translator.load(runs("m2m_100")[1].path)
+    signatures_alone()  # None is traced.
+    export(translator, tmp_path / "1")
+    card = json.loads((tmp_path / "1" / "assets.extra" / "model_card.json").read_text())
+    size = translator.tokenizer.vocab_size
+    assert card["trimmed"]["after"] == [size, size] and card["model"]["vocab_size"] == size
+    export(translator, tmp_path / "ctranslate2", "ctranslate2")
+    vocabulary = json.loads((tmp_path / "ctranslate2" / "shared_vocabulary.json").read_text())
+    assert len(vocabulary) == size
+
+
 @pytest.mark.long
-def test_it_is_exported_as_any_other(runs, texts, tmp_path):
+@pytest.mark.exhaustive
+def test_its_exports_translate_as_it_does(runs, texts, tmp_path):
     codes = {"source_language": "pt", "target_language": "en"}
     translator = Translator.load(runs("m2m_100")[1].path, beam_size=1, max_length=4, **codes)
     sources = [source for source, _ in texts["pairs"][:3]]
-    tf.config.run_functions_eagerly(True)
-    try:
-        expected = translator(sources)
-    finally:
-        tf.config.run_functions_eagerly(False)
+    expected = translator(sources)
     export(translator, tmp_path / "litert", "litert", quantization="float32")
     export(translator, tmp_path / "1", signatures=["serving_default"])
     for folder in (tmp_path / "litert", tmp_path / "1"):
         exported = ExportedTranslator(folder)
         assert exported(sources) == expected and exported.card["trimmed"]
-    export(translator, tmp_path / "ctranslate2", "ctranslate2")
-    vocabulary = json.loads((tmp_path / "ctranslate2" / "shared_vocabulary.json").read_text())
-    assert len(vocabulary) == translator.tokenizer.vocab_size
 
 
 def test_what_cannot_be_trimmed_is_refused_by_name(runs, data, tmp_path):
