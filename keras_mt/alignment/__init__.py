@@ -2,8 +2,8 @@
 
 from keras_mt.extras import lazy
 
-# Links are read off attention without TensorFlow and Keras, which the first two import.
-_HOMES = {"Aligner": "aligner", "Shortlist": "shortlist", "write_pharaoh": "links"}
+# Links are read off attention without TensorFlow and Keras, which these import.
+_HOMES = {"Aligner": "aligner", "Shortlist": "shortlist"}
 
 __all__ = list(_HOMES)
 __getattr__, __dir__ = lazy(__name__, _HOMES), __all__.copy

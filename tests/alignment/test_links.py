@@ -1,14 +1,8 @@
-"""Pharaoh's format, and the links of words."""
+"""The links of words."""
 
 import numpy as np
 
-from keras_mt.alignment import write_pharaoh
 from keras_mt.alignment.links import attention_links
-
-
-def test_links_are_written_line_by_line(tmp_path):
-    write_pharaoh(tmp_path / "links.txt", [np.array([[0, 0], [12, 3]]), []])
-    assert (tmp_path / "links.txt").read_text() == "0-0 12-3\n\n"
 
 
 def test_links_of_words_by_attention():
