@@ -2,6 +2,7 @@
 
 import html
 import re
+import time
 import xml.etree.ElementTree as ET
 from collections import Counter
 from html.parser import HTMLParser
@@ -279,13 +280,9 @@ def test_words_and_marks():
     assert [words[i] for i in np.flatnonzero(~words.real)] == ["“", "”", ",", "%", "!", "-"]
 
 
-@pytest.mark.parametrize(
-    "part",
-    [
-        *("<b>", "<br>", "<!--", "<p", "</b>", "<", "&"),
-        *(pytest.param(part, marks=pytest.mark.long) for part in ("<b>a ", '<a b="')),
-    ],
-)
+@pytest.mark.parametrize("part", ["<b>", "<br>", "<!--", "<p", "</b>", "<", "&", "<b>a ", '<a b="'])
 def test_long_fragments_take_no_time(part):
-    written = translated(part * 4000, HtmlFragment(part * 4000).fragment[:200])
-    assert Elements(written).found.total() == (4000 if part[1:2] == "b" else 0)
+    start = time.process_time()
+    written = translated(part * 1000, HtmlFragment(part * 1000).fragment[:200])
+    assert time.process_time() - start < 5  # It takes less than one.
+    assert Elements(written).found.total() == (1000 if part[1:2] == "b" else 0)

@@ -22,7 +22,7 @@ from keras_mt.text.plain import PlainTokenizer
 
 # Single characters that patterns or SentencePiece treat in a way of their own, and some others.
 WILD = "aB1.!?…,\"'»(« \u00a0\u3000\u2028\u200b\ufeff\n\r\t\0\1\2\3\4\5\x1d\x1f\x85。！？é▁ß<>中ﬁ"
-TEXTS = st.lists(st.text() | st.text(WILD), min_size=20, max_size=60)
+TEXTS = st.lists(st.text() | st.text(WILD), min_size=8, max_size=24)
 TOKENIZERS = ("trained", "multilingual", "tagged", "several")
 
 
@@ -97,7 +97,7 @@ def pairs(tmp_path_factory):
 
 
 @pytest.mark.parametrize("name", TOKENIZERS)
-@given(TEXTS, st.lists(st.lists(st.integers(0, 349), max_size=12), min_size=20))
+@given(TEXTS, st.lists(st.lists(st.integers(0, 349), max_size=12), min_size=8))
 def test_pieces_and_text_are_those_of_the_graph(pairs, name, texts, rows):
     graph, own = pairs[name]
     texts += [f">>en<<{text}" for text in texts]

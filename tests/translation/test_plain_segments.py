@@ -44,7 +44,7 @@ def tokenizers(request, run_dir, tmp_path_factory):
 
 
 @given(
-    st.lists(TEXTS, min_size=10, max_size=30),
+    st.lists(TEXTS, min_size=5, max_size=12),
     st.booleans(),
     st.booleans(),
     st.sampled_from([7, 60]),
@@ -67,7 +67,7 @@ def test_texts_are_cut_as_in_the_graph(tokenizers, texts, split, reads_terms, li
 
 
 @given(
-    st.lists(st.tuples(TEXTS, TEXTS), min_size=10, max_size=30),
+    st.lists(st.tuples(TEXTS, TEXTS), min_size=5, max_size=12),
     st.booleans(),
     st.booleans(),
     st.sampled_from([12, 60]),

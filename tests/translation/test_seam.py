@@ -201,9 +201,9 @@ def test_architectures_that_share_a_vocabulary_are_an_ensemble():
     models = [sharpened(MAKERS[name](tokenizer), tokenizer) for name in ("recurrent", "variants")]
     together = Translator(models, tokenizer, beam_size=2, max_length=3)
     translators = [together, *(Translator(model, tokenizer) for model in models)]
-    score, *each = (translator.score(["bad"], ["cab"])[0].log_prob for translator in translators)
+    score, *each = (translator.score("ba", "c").log_prob for translator in translators)
     assert score == pytest.approx(np.mean(each), abs=1e-4)
-    (found,) = together.hypotheses(["bad"], token_scores=True)[0]
+    (found,) = together.hypotheses("ba", token_scores=True)
     assert np.mean([p for _, p in found.tokens]) == pytest.approx(found.score, abs=1e-4)
 
 
