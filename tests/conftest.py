@@ -37,6 +37,10 @@ ROOT = Path(__file__).parents[1]
 tier = {"quick": False}  # Whether this is `make test`.
 FORKS = ROOT / "tests" / "forks.py"
 BACKEND = os.environ.get("KERAS_BACKEND", "tensorflow")
+MICRO = {  # With half as many weights to train as with biases.
+    "num_layers": 1, "d_model": 64, "num_heads": 2, "d_ff": 64, "dropout": 0.1, "norm": "rms",
+    "use_bias": False,
+}  # fmt: skip
 
 if BACKEND == "torch":
     import torch
@@ -160,8 +164,7 @@ def micro():
     """The name of a preset that TensorFlow traces in no time."""
     from keras_mt.models import PRESETS
 
-    model = {"num_layers": 1, "d_model": 64, "num_heads": 2, "d_ff": 64, "dropout": 0.1}
-    PRESETS["micro"] = {**PRESETS["tiny"], "model": model}
+    PRESETS["micro"] = {**PRESETS["tiny"], "model": MICRO}
     yield "micro"
     del PRESETS["micro"]
 

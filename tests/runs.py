@@ -53,9 +53,7 @@ def start(python, corpus, output, devices=1, kill_at=0, config=None, **options):
         "preset": "micro", "vocab_size": 500, "warmup_steps": 20, "batch_tokens": 2048,
         "max_length": 64, **options,
     }  # fmt: skip
-    # On all threads, as users train.
-    environment = {n: v for n, v in os.environ.items() if not n.startswith("TF_NUM_")}
-    environment |= {"TF_CONFIG": json.dumps(config)} if config else {}
+    environment = {**os.environ, **({"TF_CONFIG": json.dumps(config)} if config else {})}
     return subprocess.Popen(
         [*python, PROCESS, json.dumps(arguments), str(devices), str(kill_at)],
         env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,

@@ -113,27 +113,22 @@ def _chunks(dataset, tokenizer, languages, kinds, seed, first):
     The sides are those of `EncodedPairs`; the first pair has the number `first`.
     """
 
-    def source_ids(texts):
-        codes = [tf.fill(tf.shape(texts), code) for code in languages]
-        return tokenizer.source_ids(tokenizer.pieces(texts), *codes)
-
     def encode(sources, targets):
-        codes = [tf.fill(tf.shape(targets), code) for code in languages[1:]]
-        target_ids = tokenizer.target_ids(tokenizer.target_pieces(targets), *codes)
-        sides = source_ids(sources), target_ids
-        pairs = tf.strings.join([sources, targets], "\n")
-        keys = tf.strings.to_hash_bucket_fast(pairs, tf.int64.max)
-        lengths = tf.stack([side.row_lengths() for side in sides], axis=1)
-        return sources if kinds else (), keys, lengths, *(side.flat_values for side in sides)
+        keys = tf.strings.to_hash_bucket_fast(
+            tf.strings.join([sources, targets], "\n"), tf.int64.max
+        )
+        return sources, keys, tokenizer.pieces(sources), tokenizer.target_pieces(targets)
 
     encoded = dataset.batch(_CHUNK).map(encode, os.cpu_count()).prefetch(2)
-    for sources, keys, plain, *ids in without_autotune(encoded).as_numpy_iterator():
-        lengths = [plain]
-        for kind in kinds:
-            changed = source_ids(tf.constant(_augmented(sources, kind, seed, first)))
-            ids.append(changed.flat_values.numpy())
-            lengths.append(changed.row_lengths()[:, None])
-        yield keys, ids, np.concatenate(lengths, axis=1, dtype=np.int32)
+    for sources, keys, pieces, target in without_autotune(encoded):
+        with tf.device("CPU"):  # What is around the pieces takes longer to trace than to compute.
+            codes = [tf.fill(keys.shape, code) for code in languages]
+            sides = [tokenizer.source_ids(pieces, *codes), tokenizer.target_ids(target, *codes[1:])]
+            for kind in kinds:
+                changed = tf.constant(_augmented(sources.numpy(), kind, seed, first))
+                sides.append(tokenizer.source_ids(tokenizer.pieces(changed), *codes))
+            lengths = tf.stack([tf.cast(side.row_lengths(), tf.int32) for side in sides], axis=1)
+        yield keys.numpy(), [side.flat_values.numpy() for side in sides], lengths.numpy()
         first += len(keys)
 
 

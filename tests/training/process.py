@@ -22,9 +22,12 @@ from keras_mt.training import session, train
 from keras_mt.training.checkpoints import Checkpoints
 
 PRESETS["micro"] = {
-    "model": {"num_layers": 1, "d_model": 64, "num_heads": 2, "d_ff": 64, "dropout": 0.1},
+    "model": {
+        "num_layers": 1, "d_model": 64, "num_heads": 2, "d_ff": 64, "dropout": 0.1, "norm": "rms",
+        "use_bias": False,
+    },
     "training": PRESETS["tiny"]["training"],
-}
+}  # fmt: skip
 
 
 if __name__ == "__main__":
