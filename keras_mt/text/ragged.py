@@ -12,5 +12,6 @@ def ragged_rows(dense: tf.Tensor, lengths: tf.Tensor) -> tf.RaggedTensor:
 def kept(ragged: tf.RaggedTensor, which: tf.Tensor) -> tf.RaggedTensor:
     """Ragged rows with some of their values, by a mask of the flat ones."""
     ends = tf.pad(tf.cumsum(tf.cast(which, ragged.row_splits.dtype)), ((1, 0),))
-    values, splits = ragged.flat_values[which], tf.gather(ends, ragged.row_splits)
-    return tf.RaggedTensor.from_row_splits(values, splits, validate=False)
+    values = tf.gather_nd(ragged.flat_values, tf.where(which))
+    ends = tf.gather(ends, ragged.row_splits)
+    return tf.RaggedTensor.from_row_splits(values, ends, validate=False)

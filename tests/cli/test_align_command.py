@@ -4,37 +4,32 @@ import re
 import numpy as np
 import pytest
 from command import keras_mt
-from conftest import ROOT
+from conftest import ROOT, needed
 
+from keras_mt import ExportedTranslator
+
+LITERT = ROOT / "saved_models" / "multi30k_en_de_litert"
 pytestmark = pytest.mark.usefixtures("load_once")
 
 
-def test_align_writes_the_attention_of_each_pair(
-    eager, run_dir, load, corpus, tmp_path, monkeypatch
-):
+def test_align_writes_the_attention_of_each_pair(eager, run_dir, load, tmp_path, monkeypatch):
+    sources, targets = ["O livro.", "Olá!"], ["The book.", "Hello!"]
     files = [tmp_path / "sources", tmp_path / "targets"]
-    for file, language in zip(files, ("pt", "en"), strict=True):
-        lines = (corpus / f"{language}.test.txt").read_text(encoding="utf-8").splitlines()
-        file.write_text("\n".join(lines[:3]), encoding="utf-8")
-    sources, targets = (file.read_text(encoding="utf-8").splitlines() for file in files)
-    rows = keras_mt("align", run_dir, *files).stdout.splitlines()
-    assert len(rows) == len(sources)
-    translator = load()
-    for line, *pair in zip(map(json.loads, rows), sources, targets, strict=True):
-        pieces, target_pieces, attention = translator.align(*pair)
+    files[0].write_text("\n".join([*sources, "palavra " * 40]), encoding="utf-8")
+    files[1].write_text("\n".join([*targets, "word"]))
+    result = keras_mt("align", run_dir, *files)
+    *rows, refused = map(json.loads, result.stdout.splitlines())
+    for line, found in zip(rows, load().align(sources, targets), strict=True):
+        pieces, target_pieces, attention = found
         assert (line["source"], line["target"]) == (pieces, target_pieces)
+        assert target_pieces[-1] == "</s>"
         for row, weights in zip(line["attention"], attention, strict=True):
             assert row == pytest.approx(list(weights), abs=1e-3)
-    (tmp_path / "a").write_bytes(b"Ol\xc3\xa1!\n" + b"palavra " * 100)
-    (tmp_path / "b").write_bytes(b"Hello!\nword\n")
-    result = keras_mt("align", run_dir, tmp_path / "a", tmp_path / "b")
-    first, second = map(json.loads, result.stdout.splitlines())
-    assert first["target"][-1] == "</s>" and "limit" in second["error"]
-    assert "line 2 skipped" in result.stderr
+    assert "limit" in refused["error"] and "line 3 skipped" in result.stderr
     # Its own translation is of a text cut in pieces.
-    monkeypatch.setattr("keras_mt.cli.align.load_translator", lambda *_: load(max_length=6))
-    first, second = map(json.loads, keras_mt("align", run_dir, tmp_path / "a").stdout.splitlines())
-    assert first["target"][-1] == "</s>" and second["source"].count("</s>") > 2
+    monkeypatch.setattr("keras_mt.cli.align.load_translator", lambda *_: load(max_length=3))
+    *_, last = map(json.loads, keras_mt("align", run_dir, files[0]).stdout.splitlines())
+    assert last["source"].count("</s>") > 1
 
 
 def test_pharaoh_writes_the_links_of_words(eager, run_dir, load, tmp_path):
@@ -46,9 +41,10 @@ def test_pharaoh_writes_the_links_of_words(eager, run_dir, load, tmp_path):
     result = keras_mt("align", run_dir, *files, "--pharaoh")
     *lines, blank = result.stdout.split("\n")[:-1]
     translator = load()
-    for line, pair in zip(lines, pairs, strict=True):
-        links = [tuple(map(int, link.split("-"))) for link in line.split()]
-        assert links == [tuple(link) for link in translator.align_words(*pair).tolist()]
+    more = [("O livro.", "The book."), ("Olá!\nO livro.", "Hello!\nThe book.")]
+    *found, book, both = translator.align_words(*map(list, zip(*pairs, *more, strict=True)))
+    for line, links in zip(lines, found, strict=True):
+        assert line == " ".join(f"{i}-{j}" for i, j in links)
     *sides, attention = translator.align(*pairs[0])
     words = [  # Of each piece; the marks at the end, and a space alone, are of none.
         ["".join(side[: i + 1]).count("▁") - 1 if any(map(str.isalnum, piece)) else None
@@ -66,38 +62,31 @@ def test_pharaoh_writes_the_links_of_words(eager, run_dir, load, tmp_path):
     assert lines[0] == " ".join(f"{i}-{j}" for i, j in sorted(expected)) and expected
     assert lines[1] == blank == "" and lines[2] == "0-0"
     assert "line 4 skipped" in result.stderr and "limit" in result.stderr
-    both = translator.align_words("Olá!\nO livro.", "Hello!\nThe book.")
-    first = translator.align_words("Olá!", "Hello!")
-    second = translator.align_words("O livro.", "The book.")
-    assert both.tolist() == [*first.tolist(), *(second + 1).tolist()]
-    assert (
-        "--pharaoh needs TARGET"
-        in keras_mt("align", run_dir, files[0], "--pharaoh", check=False).stderr
-    )
+    assert both.tolist() == [*found[2].tolist(), *(book + 1).tolist()]
+    refused = keras_mt("align", run_dir, files[0], "--pharaoh", exit_code=2)
+    assert "--pharaoh needs TARGET" in refused.stderr
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("kind", ["exported_whole", "exported_litert"])
-def test_exports_score_and_align_as_their_run(kind, request, eager, translator, tmp_path):
+def test_an_export_scores_and_aligns(tmp_path):
+    needed("ai_edge_litert")
+    pairs = [("A dog.", "Ein Hund."), ("word " * 300, "Wort"), ("Two dogs.", "Zwei Hunde.")]
     files = tmp_path / "sources", tmp_path / "targets"
-    pairs = [
-        ("O livro está aqui.", "The book is here."),
-        ("palavra " * 20, "word"),
-        ("Olá!", "Hello!"),
-    ]
     for side, file in enumerate(files):
         file.write_text("".join(pair[side] + "\n" for pair in pairs), encoding="utf-8")
-    export = request.getfixturevalue(kind)
-    scores = keras_mt("score", export, *files)
+    export = ExportedTranslator(LITERT)
+    fine = [list(side) for side in zip(*pairs[::2], strict=True)]
+    scores = keras_mt("score", LITERT, *files)
     log_probs = [line.split("\t")[0] for line in scores.stdout.splitlines()]
-    for found, pair in zip([log_probs[0], log_probs[2]], [pairs[0], pairs[2]], strict=True):
-        assert float(found) == pytest.approx(translator.score(*pair).log_prob, abs=1e-3)
-    links = keras_mt("align", export, *files, "--pharaoh")
-    for found, pair in zip(links.stdout.splitlines()[::2], pairs[::2], strict=True):
-        assert found == " ".join(f"{i}-{j}" for i, j in translator.align_words(*pair))
+    for found, score in zip(log_probs[::2], export.score(*fine), strict=True):
+        assert float(found) == pytest.approx(score.log_prob, abs=1e-3)
+    links = keras_mt("align", LITERT, *files, "--pharaoh")
+    for found, expected in zip(
+        links.stdout.splitlines()[::2], export.align_words(*fine), strict=True
+    ):
+        assert found == " ".join(f"{i}-{j}" for i, j in expected)
     assert log_probs[1] == links.stdout.splitlines()[1] == ""
     assert all("line 2 skipped" in each.stderr for each in (scores, links))
-    refused = keras_mt("align", export, *files, "--ensemble", export, exit_code=1)
+    refused = keras_mt("align", LITERT, *files, "--ensemble", LITERT, exit_code=1)
     assert "was exported with fixed options: give --ensemble to" in refused.stderr
 
 

@@ -10,11 +10,10 @@ pytestmark = pytest.mark.usefixtures("load_once")
 
 
 @pytest.mark.long
-def test_evaluate_takes_an_ensemble(eager, run_dir, sources, tmp_path):
-    pairs = zip(sources[1:3], ("The book is on the table.", "Where is my newspaper?"), strict=True)
-    (tmp_path / "pairs.tsv").write_text("".join("\t".join(pair) + "\n" for pair in pairs))
+def test_evaluate_takes_an_ensemble(eager, run_dir, tmp_path):
+    (tmp_path / "pairs.tsv").write_text("O livro é novo.\tThe book is new.\n", encoding="utf-8")
     data = "--data", tmp_path / "pairs.tsv", "--source", "pt", "--target", "en"
-    arguments = (*data, "--beam-size", 2, "--resamples", 0)
+    arguments = (*data, "--beam-size", 1, "--max-length", 8, "--resamples", 0)
     alone, twice = (
         json.loads(keras_mt("evaluate", run_dir, *arguments, *more).stdout.splitlines()[-1])
         for more in ((), ("--ensemble", run_dir))
@@ -58,8 +57,8 @@ def test_evaluate_says_whether_sentences_are_split(eager, run_dir, exported, tmp
     arguments = ["--data", tmp_path / "pairs.tsv", "--source", "pt", "--target", "en"]
     arguments += ["--resamples", "0"]
     for model, options, splits in (
-        (run_dir, ["--split-sentences", "--beam-size", "1"], True),
-        (run_dir, ["--no-split-sentences", "--beam-size", "1"], False),
+        (run_dir, ["--split-sentences", "--max-length", "2"], True),
+        (run_dir, ["--no-split-sentences", "--max-length", "2"], False),
         (exported, [], True),
     ):
         line = keras_mt("evaluate", model, *arguments, *options)

@@ -9,15 +9,15 @@ from keras_mt.run_folder import RunFolder
 
 
 def test_refused_lines_are_counted_and_none_left_is_an_error(eager, load_once, run_dir, tmp_path):
-    some = keras_mt("translate", run_dir, "--beam-size", 1, stdin=b"\xff\nO livro.\n\n")
+    some = keras_mt("translate", run_dir, "--max-length", 3, stdin=b"\xff\nO livro.\n\n")
     assert some.stderr.splitlines()[-1] == "1 of 3 lines skipped"
-    result = keras_mt("translate", run_dir, "--beam-size", 1, stdin=b"\xff\n\xfe\n", check=False)
+    result = keras_mt("translate", run_dir, "--max-length", 3, stdin=b"\xff\n\xfe\n", check=False)
     assert result.exit_code == 1 and result.stdout == "\n\n"
     assert result.stderr.splitlines()[-1] == "2 of 2 lines skipped"
     (tmp_path / "a").write_bytes(b"\xff\n")
     result = keras_mt("score", run_dir, tmp_path / "a", tmp_path / "a", check=False)
     assert result.exit_code == 1 and result.stderr.endswith("1 of 1 lines skipped\n")
-    blank = keras_mt("translate", run_dir, "--beam-size", 1, stdin=b"\n   \n\x00\x01\n")
+    blank = keras_mt("translate", run_dir, "--max-length", 3, stdin=b"\n   \n\x00\x01\n")
     assert blank.stderr == "" and len(blank.stdout.splitlines()) == 3
 
 
@@ -36,7 +36,7 @@ def diverged(run_dir, tmp_path_factory):
 @pytest.mark.parametrize(
     "arguments",
     [
-        ["translate", "RUN", "--json", "--token-scores"],
+        ["translate", "RUN", "--json", "--token-scores", "--max-length", "3"],
         ["score", "RUN", "SOURCE", "TARGET", "--json"],
         ["align", "RUN", "SOURCE", "TARGET"],
         ["evaluate", "RUN", "--data", "CORPUS", "--source", "pt", "--target", "en"],

@@ -39,13 +39,14 @@ def test_lines_are_translated_as_by_translate(run_dir, texts, tmp_path):
     ]
 
 
-def test_a_glossary_of_comments_alone_has_no_terms(run_dir, tmp_path):
+def test_a_glossary_of_comments_alone_has_no_terms(eager, run_dir, load, tmp_path):
     path, terms = tmp_path / "a.txt", tmp_path / "terms.tsv"
     path.write_text("O livro.\n")
     terms.write_text("# Nothing yet.\n")
-    keras_mt("translate-files", run_dir, tmp_path / "out", path, "--glossary", terms)
-    expected = keras_mt("translate", run_dir, path).stdout
-    assert (tmp_path / "out/a.txt").read_text() == expected
+    options = ("--glossary", terms, "--beam-size", 1, "--max-length", 4)
+    keras_mt("translate-files", run_dir, tmp_path / "out", path, *options)
+    expected = load(beam_size=1, max_length=4)("O livro.")
+    assert (tmp_path / "out/a.txt").read_text() == f"{expected}\n"
 
 
 def test_an_export_translates_files_too(exported, texts, tmp_path):
@@ -59,11 +60,11 @@ def test_an_export_translates_files_too(exported, texts, tmp_path):
 @pytest.mark.long
 def test_markup_languages_and_terms_are_those_of_translate(eager, run_dir, tmp_path):
     path, terms, out = tmp_path / "a.txt", tmp_path / "terms.tsv", tmp_path / "out"
-    path.write_text("O <b>livro</b> está em cima da <i>mesa</i>.\nO livro.\n")
+    path.write_text("O <b>livro</b> é novo.\n")
     page = tmp_path / "b.md"
     page.write_text("O **livro** `a & <b>`.\n")
     terms.write_text("livro\tvolume\n")
-    options = ("--markup", "html", "--glossary", terms, "--beam-size", 1)
+    options = ("--markup", "html", "--glossary", terms, "--beam-size", 1, "--max-length", 10)
     keras_mt("translate-files", run_dir, out, path, page, *options)
     document = (out / "b.md").read_text()  # It has its elements without that markup.
     assert "**volume**" in document.lower() and "`a & <b>`" in document
@@ -75,9 +76,10 @@ def test_a_report_has_the_confidence_of_translate(eager, run_dir, tmp_path):
     texts, report = tmp_path / "a.txt", tmp_path / "report.jsonl"
     texts.write_bytes("O livro.\n\nUma\u2028linha?\n".encode() + b"\xff\nA mesa.\n")
     command = ("translate-files", run_dir, tmp_path / "out", texts, "--report", report)
-    keras_mt(*command, "--beam-size", 1, exit_code=1)
+    options = ("--beam-size", 1, "--max-length", 5)
+    keras_mt(*command, *options, exit_code=1)
     total, of_file, *rows = map(json.loads, report.read_text(encoding="utf-8").split("\n")[:-1])
-    said = keras_mt("translate", run_dir, texts, "--json", "--beam-size", 1).stdout
+    said = keras_mt("translate", run_dir, texts, "--json", *options).stdout
     lines = [json.loads(line)["translations"] for line in said.split("\n")[:-1]]
     names = ("mean_log_prob", "worst_token", "warnings")
     expected = [
@@ -108,7 +110,7 @@ def test_what_was_begun_with_other_options_is_refused(eager, run_dir, tmp_path):
     page = tmp_path / "c.md"
     page.write_text("O livro.\n")
     command = ("translate-files", run_dir, out, path, damaged, page, "--glossary", terms)
-    command += ("--beam-size", 1)
+    command += ("--beam-size", 1, "--max-length", 4)
     result = keras_mt(*command, check=False)
     assert result.exit_code == 1 and "b.gz is damaged" in result.stderr
     lines = result.stderr.splitlines()
@@ -116,9 +118,7 @@ def test_what_was_begun_with_other_options_is_refused(eager, run_dir, tmp_path):
     assert lines[1].startswith("refused: ")
     assert "wrote 2 files to " in result.stderr
     for options, name in (
-        (("--length-penalty", 0.5), "--length-penalty"),
-        (("--part-lines", 5), "--part-lines"),
-        (("--markup", "html"), "--markup"),
+        (("--part-lines", 5, "--markup", "html"), "--markup and --part-lines"),
         (("--min-length", 3, "--keep", "none"), "--keep and --min-length"),
         ((), "--glossary"),
     ):
@@ -141,7 +141,7 @@ def test_a_folder_names_once_what_it_leaves_out(eager, run_dir, tmp_path):
         (tmp_path / "site" / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / "site" / name).write_text("O livro.\n")
     out = tmp_path / "out"
-    result = keras_mt("translate-files", run_dir, out, tmp_path / "site", "--beam-size", 1)
+    result = keras_mt("translate-files", run_dir, out, tmp_path / "site", "--max-length", 1)
     assert result.stderr.startswith("left out: 3 files of no known format (.png, LICENSE)\n")
     assert "sub/a.txt: 1 line\nwrote 2 files" in result.stderr
     assert sorted(path.name for path in out.rglob("*")) == ["a.txt", "a.txt", "sub"]

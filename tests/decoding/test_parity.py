@@ -13,6 +13,7 @@ import tensorflow as tf
 from keras_mt import Transformer
 from keras_mt.decoding import beam_search
 
+ROWS = 100  # Of the golden file's 300.
 EXHAUSTIVE = [pytest.mark.long, pytest.mark.exhaustive]
 
 
@@ -80,8 +81,7 @@ def model(golden):
 
 
 def test_the_golden_outputs_are_of_many_lengths_and_tokens(golden):
-    tokens = golden["tokens/1"]
-    assert len(tokens) == 300
+    tokens = golden["tokens/1"][:ROWS]
     assert len(set(np.count_nonzero(tokens, axis=1))) >= 10
     assert len(set(tokens.ravel())) >= 100
     assert np.mean(np.any(tokens == 3, axis=1)) > 0.99
@@ -100,7 +100,7 @@ def test_the_same_sequences_and_scores_as_transformers(golden, model, penalty):
         )
 
     expected = golden[f"tokens/{penalty}"]
-    for i in range(0, len(expected), 50):
+    for i in range(0, ROWS, 50):
         source = golden["sources"][i : i + 50]
         found = search(source[:, : np.count_nonzero(source, axis=1).max()])
         tokens = found.tokens.numpy()[:, 0]
@@ -114,7 +114,7 @@ def test_the_same_sequences_and_scores_as_transformers(golden, model, penalty):
 STOPPING = load("stopping.npz")
 CASES = json.loads(str(STOPPING["cases"]))
 # Each rule, the forced tokens and the patience once; the others are left to the exhaustive ones.
-QUICK = {0, 4, 5, 8, 12, 13, 14, 17}
+QUICK = {0, 5, 12, 13, 17}
 
 
 @pytest.fixture(scope="module")
