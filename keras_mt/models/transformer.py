@@ -144,13 +144,13 @@ class Transformer(RecordedModel, Seq2Seq, keras.Model):
         arguments, policy = self._functional_arguments(locals())
         embeddings = _embeddings(arguments, policy)
         stacks = [_stack(side, arguments, policy, _feed_forward) for side in _SIDES]
+        alignment_head = _check_head(alignment_head, stacks[1].blocks)
         inputs = {n: keras.Input((None,), dtype="int32", name=n) for n in ("source", "target")}
         super().__init__(inputs=inputs, outputs=_logits(inputs, *embeddings, *stacks), **kwargs)
         # Only now: torch requires its own constructor to run first.
         self.source_embedding, self.target_embedding = embeddings
         self.encoder_stack, self.decoder_stack = stacks
-        self.alignment_head = _check_head(alignment_head, stacks[1].blocks)
-        self.reads_terms = reads_terms
+        self.alignment_head, self.reads_terms = alignment_head, reads_terms
         self._record(arguments, policy)
 
     def get_config(self) -> dict[str, Any]:
