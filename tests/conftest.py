@@ -272,7 +272,7 @@ def load(run_dir):
 def load_once(run_dir, load):
     """What the command loads it loads once for all tests of a file, since each is traced anew.
 
-    The run folder's plain translators are those of `load`.
+    The run folder's translators are those of `load`.
     """
     from keras_mt import Translator
 
@@ -280,8 +280,7 @@ def load_once(run_dir, load):
 
     def cached(paths, *arguments, **options):
         paths = [Path(path) for path in (paths if isinstance(paths, list) else [paths])]
-        files = {"glossary", "shortlist"} & options.keys()
-        if paths == [run_dir] and arguments in ((), ((), "float32")) and not files:
+        if paths == [run_dir] and arguments in ((), ((), "float32")):
             return load(**options)
         key = repr((paths, arguments, sorted(options.items())))
         if key not in loaded:
