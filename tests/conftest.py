@@ -160,6 +160,16 @@ def brief_corpus(corpus, tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
+def one_pair(tmp_path_factory):
+    """A corpus of which an epoch is a step."""
+    train, validation = "O livro é novo.\tThe book is new.", "A casa é velha.\tThe house is old."
+    rows = ["pt\ten\tsplit", *[f"{train}\ttrain"] * 8, f"{validation}\tvalidation"]
+    path = tmp_path_factory.mktemp("one_pair") / "pairs.tsv"
+    path.write_text("\n".join(rows), encoding="utf-8")
+    return path
+
+
+@pytest.fixture(scope="session")
 def micro():
     """The name of a preset that TensorFlow traces in no time."""
     from keras_mt.models import PRESETS

@@ -365,7 +365,8 @@ def test_each_corpus_has_its_languages():
 
 
 @pytest.mark.parametrize(
-    "temperature", [5, *(pytest.param(x, marks=pytest.mark.long) for x in (1, 1e9))]
+    "temperature",
+    [5, *(pytest.param(x, marks=[pytest.mark.long, pytest.mark.exhaustive]) for x in (1, 1e9))],
 )
 def test_a_temperature_samples_corpora_as_the_formula_says(tokenizer, temperature):
     sizes = np.array([30, 7, 1])

@@ -3,7 +3,7 @@ import json
 import pytest
 
 from keras_mt.data.cleaning import clean
-from keras_mt.run_folder import RunFolder
+from keras_mt.run_folder import RunConfig, RunFolder
 from keras_mt.training import train
 
 SMALL = {
@@ -57,8 +57,5 @@ def test_a_run_cleans_as_clean_does_and_goes_on(dirty, tmp_path):
     with pytest.raises(ValueError, match="clean was True, now False"):
         trained(tmp_path / "folder", "run", steps=3)
     # A run from before there was the option goes on without it.
-    path = tmp_path / "of_folder" / "config.json"
-    config = json.loads(path.read_text())
-    del config["clean"]
-    path.write_text(json.dumps(config))
-    assert trained(tmp_path / "folder", "of_folder", steps=2) == expected
+    config = json.loads((tmp_path / "run" / "config.json").read_text())
+    assert config.pop("clean") and not RunConfig.from_json(json.dumps(config)).options.clean

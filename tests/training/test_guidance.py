@@ -33,32 +33,32 @@ def test_a_guided_head_learns_to_align():
     target = np.insert(labels[:, :-1], 0, 2, axis=1)
     inputs = {"source": source, "target": target}
     links = np.broadcast_to(np.eye(6, dtype=bool)[::-1], (512, 6, 6))
-    model = Transformer(20, 2, 16, 2, 32, dropout=0.0, alignment_head=(0, 0))
+    model = Transformer(20, 1, 16, 2, 32, norm="rms", use_bias=False, alignment_head=(0, 0))
 
     def share_aligned():
         attention = np.asarray(model.attention(source, target))
         return (attention.argmax(axis=-1) == np.arange(6)[::-1]).mean()
 
     assert share_aligned() < 0.3
-    compile_for_translation(model, warmup_steps=20, learning_rate=0.02)
-    model.fit({**inputs, "alignment": links}, labels, batch_size=64, epochs=10, verbose=0)
+    compile_for_translation(model, warmup_steps=20, learning_rate=0.05)
+    model.fit({**inputs, "alignment": links}, labels, batch_size=64, epochs=20, verbose=0)
     assert share_aligned() > 0.5
 
 
 @pytest.mark.usefixtures("untrained")
 @pytest.mark.parametrize("guided", [True, False])
-def test_the_config_of_a_run_and_of_its_model_has_the_head(corpus, tmp_path, guided):
+def test_the_config_of_a_run_and_of_its_model_has_the_head(brief_corpus, tmp_path, guided):
     messages, run = [], tmp_path / "run"
     options = {**SMALL, "report": messages.append, "guided_alignment": guided}
-    train(corpus, "pt", "en", run, steps=1, **options)
+    train(brief_corpus, "pt", "en", run, steps=1, **options)
     model = RunFolder(run).load_model()
     head = model.get_config()["alignment_head"]  # None if the mean of all aligns better.
     assert RunFolder(run).config.model_config["alignment_head"] == head
     assert any("aligns best" in message for message in messages) == (not guided)
     if guided:
         assert model.alignment_head == model.guided_head == (0, 0)
-    average_run(run, tmp_path / "mean", last=1)
-    assert RunFolder(tmp_path / "mean").load_model().alignment_head == model.alignment_head
+        average_run(run, tmp_path / "mean", last=1)
+        assert RunFolder(tmp_path / "mean").load_model().alignment_head == (0, 0)
 
 
 def test_batches_have_the_links_of_what_is_not_changed(tmp_path):

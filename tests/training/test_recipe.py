@@ -7,7 +7,7 @@ import tensorflow as tf
 from hypothesis import strategies
 from runs import assert_same_weights, log_rows
 
-from keras_mt import Transformer, Translator
+from keras_mt import Transformer
 from keras_mt.options import TrainingOptions
 from keras_mt.run_folder import RunConfig, RunFolder
 from keras_mt.training import plan, session, train
@@ -21,10 +21,13 @@ pytestmark = pytest.mark.usefixtures("bare_end")
 
 # What makes a test of the rest quick.
 SMALL = {
-    "model": {"num_layers": 1, "d_model": 16, "num_heads": 2, "d_ff": 16},
+    "model": {
+        "num_layers": 1, "d_model": 16, "num_heads": 2, "d_ff": 16, "use_bias": False,
+        "norm": "rms",
+    },
     "vocab_size": 400,
     "bleu_freq": 0,
-}
+}  # fmt: skip
 
 
 def fitted(pairs, characters=62, longest=160, alphabet=0, operations=math.inf, **given):
@@ -110,13 +113,15 @@ def config_of(run):
     return json.loads((run / "config.json").read_text(encoding="utf-8"))
 
 
-def test_a_bare_run_keeps_what_was_recommended_and_what_is_given_wins(corpus, tmp_path, eager):
+def test_a_bare_run_keeps_what_was_recommended_and_what_is_given_wins(
+    eager, brief_corpus, tmp_path
+):
     messages, run = [], tmp_path / "run"
-    given = {**SMALL, "dropout": 0.2, "batch_tokens": 200, "steps": 4}
-    train(corpus, "pt", "en", run, report=messages.append, **given)
+    given = {**SMALL, "dropout": 0.2, "batch_tokens": 200, "steps": 2}
+    train(brief_corpus, "pt", "en", run, report=messages.append, **given)
     config = config_of(run)
     recommended = fitted(300, 25, 60)
-    assert (config["fitted"], config["preset"], config["total_steps"]) == (True, None, 4)
+    assert (config["fitted"], config["preset"], config["total_steps"]) == (True, None, 2)
     assert config["dropout"] == 0.2
     assert config["max_length"] == 200  # What a batch can hold.
     assert config["learning_rate"] == recommended["learning_rate"]
@@ -126,9 +131,8 @@ def test_a_bare_run_keeps_what_was_recommended_and_what_is_given_wins(corpus, tm
     assert "  dropout" not in printed and "  epochs" not in printed
     rates = [float(row["learning_rate"]) for row in log_rows(run) if row["epoch"]]
     assert rates[-1] == pytest.approx(0.0)
-    with pytest.raises(ValueError, match=r"falls to 0 at step 4, .* cannot end at step 6.*--init"):
-        train(corpus, "pt", "en", run, **{**given, "steps": 6})
-    assert len(Translator.load(run, max_length=3)(["Olá!", "Oi."])) == 2
+    with pytest.raises(ValueError, match=r"falls to 0 at step 2, .* cannot end at step 3.*--init"):
+        train(brief_corpus, "pt", "en", run, **{**given, "steps": 3})
 
 
 BY_BLEU = {"weights": "best", "stop_after": 6}
@@ -182,17 +186,17 @@ def test_no_choice_of_weights_contradicts_another_option(given, monitor, weights
 
 
 @pytest.mark.long
-def test_a_bare_run_ends_when_its_bleu_no_longer_rises(corpus, tmp_path, monkeypatch):
+def test_a_bare_run_ends_when_its_bleu_no_longer_rises(eager, one_pair, tmp_path, monkeypatch):
     def measure(self, epoch, logs=None):
         logs.update(val_bleu=12.5, val_chrf=25.0)
 
     monkeypatch.setattr(TranslationScores, "on_epoch_end", measure)
     messages, run = [], tmp_path / "run"
-    given = {**SMALL, "bleu_freq": 1, "batch_tokens": 20_000}  # An epoch is a step.
-    train(corpus, "pt", "en", run, report=messages.append, **given)
+    given = {**SMALL, "bleu_freq": 1, "stop_after": 2}
+    train(one_pair, "pt", "en", run, report=messages.append, **given)
     scores = [row["val_bleu"] for row in log_rows(run) if row["val_bleu"]]
     # The first, and as many as stop_after without a better one; of 40 epochs.
-    assert len(scores) == 7 and len({*scores}) == 1
+    assert len(scores) == 3 and len({*scores}) == 1
     assert any("val_bleu" in message for message in messages)
 
 
@@ -215,20 +219,23 @@ def clock(monkeypatch):
 
 
 @pytest.mark.long
-def test_minutes_set_the_number_of_steps_once(clock, corpus, tmp_path):
-    clock.seconds = 2
+def test_minutes_set_the_number_of_steps_once(eager, clock, brief_corpus, tmp_path, monkeypatch):
+    clock.seconds = 10
+    for name, value in (("_UNTIMED", 2), ("TIMED_STEPS", 3), ("_FEWEST_STEPS", 3)):
+        monkeypatch.setattr(plan, name, value)
     messages, output = [], tmp_path / "run"
     given = {**SMALL, "minutes": 1}
-    train(corpus, "pt", "en", output, report=messages.append, **given)
+    train(brief_corpus, "pt", "en", output, report=messages.append, **given)
     steps = config_of(output)["total_steps"]
-    assert 20 <= steps < 40
+    assert 3 <= steps < 6
+    assert float(log_rows(output)[-1]["learning_rate"]) == pytest.approx(0.0)
     assert any(f"{steps:,} steps fit into 1 minutes" in message for message in messages)
     assert f"finished at step {steps}: {output}" in messages[-1]
     again = []
-    train(corpus, "pt", "en", output, report=again.append, **given)
+    train(brief_corpus, "pt", "en", output, report=again.append, **given)
     assert config_of(output)["total_steps"] == steps and "finished at step" in again[-1]
     with pytest.raises(ValueError, match=r"minutes was 1.*, now 5"):
-        train(corpus, "pt", "en", output, **{**given, "minutes": 5})
+        train(brief_corpus, "pt", "en", output, **{**given, "minutes": 5})
 
 
 @pytest.fixture

@@ -59,16 +59,6 @@ def trained(brief_corpus, micro, messages, tmp_path_factory):
     return output
 
 
-@pytest.fixture(scope="module")
-def one_pair(tmp_path_factory):
-    """A corpus of which an epoch is a step."""
-    train, validation = "O livro é novo.\tThe book is new.", "A casa é velha.\tThe house is old."
-    rows = ["pt\ten\tsplit", *[f"{train}\ttrain"] * 8, f"{validation}\tvalidation"]
-    path = tmp_path_factory.mktemp("one_pair") / "pairs.tsv"
-    path.write_text("\n".join(rows), encoding="utf-8")
-    return path
-
-
 @pytest.fixture
 def copy(trained, tmp_path):
     return shutil.copytree(trained, tmp_path / "copy")
