@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from command import keras_mt
-from conftest import ROOT, bare_ends, signatures_of
+from conftest import ROOT, bare_ends
 
 from keras_mt import ExportedTranslator, Translator
 
@@ -14,18 +14,20 @@ ARCHITECTURE = "own_model:GRUTranslator"
 
 
 @pytest.fixture(scope="module")
-def own_run(corpus, tmp_path_factory):
-    """The run folder of a command given in the folder of the file."""
+def own_run(brief_corpus, tmp_path_factory):
+    """The run folder of a command given in the folder of the file; the tests run op by op too."""
     output = tmp_path_factory.mktemp("own") / "run"
+    tf.config.run_functions_eagerly(True)
     with bare_ends(), pytest.MonkeyPatch.context() as patch:
         patch.chdir(ROOT / "examples")
         keras_mt(
-            "train", "--architecture", ARCHITECTURE, "--set", "d_model=24", "--data", corpus,
+            "train", "--architecture", ARCHITECTURE, "--set", "d_model=24", "--data", brief_corpus,
             "--source", "pt", "--target", "en", "--output", output, "--vocab-size", 500,
-            "--max-length", 40, "--batch-tokens", 512, "--steps", 40, "--learning-rate", 0.01,
-            "--warmup-steps", 10,
+            "--max-length", 40, "--batch-tokens", 512, "--epochs", 2,
+            "--learning-rate", 0.01, "--warmup-steps", 1,
         )  # fmt: skip
-    return output
+    yield output
+    tf.config.run_functions_eagerly(False)
 
 
 @pytest.mark.long
@@ -40,20 +42,19 @@ def test_its_run_says_what_it_is_and_learns(own_run):
 
 
 @pytest.mark.long
-def test_it_is_loaded_only_where_its_class_is_given(eager, own_run, monkeypatch):
+def test_it_is_loaded_only_where_its_class_is_given(own_run, monkeypatch):
     monkeypatch.chdir(ROOT / "examples")
     result = keras_mt("translate", own_run, stdin=b"x", check=False)
     assert result.exit_code == 1 and "MODULE:CLASS, as --architecture" in result.stderr
-    out = keras_mt("translate", own_run, "--architecture", ARCHITECTURE, stdin="Olá!\n".encode())
-    assert out.stdout.splitlines() == [Translator.load(own_run, ARCHITECTURE)("Olá!")]
+    options = "--architecture", ARCHITECTURE, "--max-length", 4
+    out = keras_mt("translate", own_run, *options, stdin="Olá!\n".encode())
+    assert out.stdout.splitlines() == [Translator.load(own_run, ARCHITECTURE, max_length=4)("Olá!")]
 
 
 @pytest.mark.long
-def test_it_is_exported_and_served(
-    eager, own_run, sources, tmp_path, monkeypatch, signatures_alone
-):
+def test_it_is_exported_and_served(own_run, sources, tmp_path, monkeypatch, signatures_alone):
     sources = sources[:4]
-    signatures_alone("serving_default", "align")
+    signatures_alone("serving_default")
     monkeypatch.chdir(ROOT / "examples")
     options = "--architecture", ARCHITECTURE, "--max-length", 8
     keras_mt("export", own_run, tmp_path / "own" / "1", *options)
@@ -65,12 +66,9 @@ def test_it_is_exported_and_served(
         assert [h.text for h in found] == [h.text for h in expected]
         np.testing.assert_allclose([h.score for h in found], [h.score for h in expected], atol=1e-4)
     assert exported.card["model"]["architecture"] == "GRUTranslator"
-    aligned = signatures_of(tmp_path / "own" / "1")["align"](
-        text=tf.constant(sources[:1]), target=tf.constant([""])
-    )
-    _, target, attention = translator.align(sources[0])
-    assert [p.decode() for p in aligned["target_tokens"].numpy()[0, 0]] == target
-    np.testing.assert_allclose(aligned["attention"][0, 0], attention, atol=1e-5)
+    source, target, attention = translator.align(sources[0])
+    assert attention.shape == (len(target), len(source))
+    np.testing.assert_allclose(attention.sum(-1), 1, atol=1e-5)
 
 
 def test_an_impossible_argument_is_refused_with_those_there_are(corpus, tmp_path, monkeypatch):
