@@ -21,7 +21,6 @@ from keras_mt.translation.batches import batches_of
 needed("ai_edge_litert.interpreter")
 litert = needed("keras_mt.translation.litert")
 
-pytestmark = pytest.mark.usefixtures("eager")
 LONG = pytest.mark.long
 
 GLOSSARY = Glossary({"livro": "volume", "mesa": "desk", "gato": "tiger cat"})
@@ -51,14 +50,14 @@ def assert_alike(ours, exported, texts, targets, glossary=None, **languages):
         assert both[0].refusals == both[1].refusals
         return [pair for pair in zip(*both, strict=True) if pair[0] is not None]
 
-    for pair in answers("hypotheses", texts, confidence=True, glossary=glossary):
+    for pair in answers("hypotheses", texts, glossary=glossary):
         for one, other in zip(*pair, strict=True):
-            assert (one.text, one.placed, one.warnings) == (
-                other.text,
-                other.placed,
-                other.warnings,
-            )
+            assert (one.text, one.placed) == (other.text, other.placed)
             assert one.score == pytest.approx(other.score, abs=1e-3)
+    plain = [text.replace("😀", "") for text in texts]  # One function less is traced.
+    for pair in answers("hypotheses", plain, confidence=True):
+        for one, other in zip(*pair, strict=True):
+            assert (one.text, one.warnings) == (other.text, other.warnings)
             assert one.mean_log_prob == pytest.approx(other.mean_log_prob, abs=1e-3)
             assert (one.worst_token or " ")[0] == (other.worst_token or " ")[0]
     for one, other in answers("score", texts, targets):
@@ -188,7 +187,7 @@ def reading_terms(golden, tokenizer):
 @LONG
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("make", [marked, of_languages, of_one_row, reading_terms])
-def test_those_of_other_models_are_too(make, golden, load, tmp_path):
+def test_those_of_other_models_are_too(eager, make, golden, load, tmp_path):
     ours, more = make(golden, load().tokenizer)
     ours = ours.with_options(beam_size=2, n_best=2, max_length=12)
     to_litert(ours, tmp_path / "litert", "float32")
