@@ -255,8 +255,7 @@ def test_other_ranks_and_integers_are_refused_by_the_layers_name(name):
                 block(*(keras.Input(batch_shape=x.shape, dtype=x.dtype) for x in inputs))
 
 
-@pytest.mark.parametrize("order", ["sf", "fs"])
-@pytest.mark.parametrize("pre_norm", [False, True])
+@pytest.mark.parametrize(("order", "pre_norm"), [("sf", False), ("fs", True)])
 def test_scores_are_of_the_mask_that_the_inputs_carry(order, pre_norm):
     mask = np.array([[True] * 5, [True] * 3 + [False] * 2])
     x = normal(2, 5, 8)

@@ -184,7 +184,7 @@ def test_gradients_are_finite_differences(top_k):
 
     inputs = keras.Input((7, WIDTH)), keras.Input((7,), dtype="bool")
     model = keras.Model(inputs, layer(inputs[0], mask=inputs[1]))
-    model.compile(keras.optimizers.SGD(1.0), mean_squared)
+    model.compile(keras.optimizers.SGD(1.0), mean_squared, run_eagerly=True)
     before = [np.array(w) for w in layer.get_weights()]
     # A step of SGD is the gradient, on every backend.
     model.fit([x, mask], labels, batch_size=3, shuffle=False, verbose=0)
@@ -210,7 +210,9 @@ def mean_squared(y_true, y_pred):
 
 
 @pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="of TensorFlow's graphs")
-@pytest.mark.parametrize("jit", [False, pytest.param(True, marks=pytest.mark.long)])
+@pytest.mark.parametrize(
+    "jit", [False, pytest.param(True, marks=[pytest.mark.long, pytest.mark.exhaustive])]
+)
 def test_graphs_of_unknown_shapes_compute_the_same(jit):
     import tensorflow as tf
 

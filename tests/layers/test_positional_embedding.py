@@ -97,7 +97,9 @@ def test_the_start_may_be_the_padding(padding_id, tmp_path):
     logits = np.array(model(tokens))
     log_probs = logits - np.log(np.exp(logits).sum(-1, keepdims=True))
     expected = -np.take_along_axis(log_probs, labels[..., None], -1)[mask].mean()
-    model.compile("sgd", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+    model.compile(
+        "sgd", keras.losses.SparseCategoricalCrossentropy(from_logits=True), run_eagerly=True
+    )
     assert model.evaluate(tokens, labels, verbose=0) == pytest.approx(expected, rel=1e-5)
     model.save(tmp_path / "model.keras")
     loaded = keras.models.load_model(tmp_path / "model.keras")
@@ -149,7 +151,9 @@ def test_states_without_a_length_are_projected_without_a_mask(tmp_path):
     logits = states @ np.array(embedding.embedding.embeddings).T
     log_probs = logits - np.log(np.exp(logits).sum(-1, keepdims=True))
     expected = -log_probs[[0, 1], labels].mean()
-    model.compile("sgd", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+    model.compile(
+        "sgd", keras.losses.SparseCategoricalCrossentropy(from_logits=True), run_eagerly=True
+    )
     model.save(tmp_path / "model.keras")
     for each in (model, keras.models.load_model(tmp_path / "model.keras")):
         assert each.evaluate(tokens, labels, verbose=0) == pytest.approx(expected, rel=1e-5)
