@@ -45,6 +45,6 @@ def test_export_takes_options(run_dir, tmp_path):
     assert len(list(directory.parent.glob("*.config"))) == 2
 
 
-def test_export_refuses_a_version_that_exists(run_dir, exported):
-    result = keras_mt("export", run_dir, exported, check=False)
+def test_export_refuses_a_version_that_exists(run_dir, tmp_path):
+    result = keras_mt("export", run_dir, tmp_path, check=False)
     assert result.exit_code == 1 and "exists" in result.stderr

@@ -42,7 +42,7 @@ def test_a_term_that_is_too_long_for_a_model(terms):
 
 
 @pytest.mark.long
-@pytest.mark.usefixtures("eager")
+@pytest.mark.usefixtures("eager", "load_once")
 def test_characters_that_a_model_does_not_know(terms, golden, tmp_path, monkeypatch):
     import_model(golden / "marian", tmp_path / "run")
     path = terms("livro\tbook", "数\tnumber", "mesa\t数")

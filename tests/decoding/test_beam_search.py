@@ -288,15 +288,15 @@ def test_a_narrow_beam_equals_the_plain_reference(
 def test_tokens_of_minus_infinity_are_impossible(
     seed, vocab_size, beam_size, repetition_penalty, prefix
 ):
-    model = MaskedModel(seed, vocab_size, batch=4)
+    model = MaskedModel(seed, vocab_size, batch=2)
     options = {"beam_size": beam_size, "n_best": beam_size}
     found = model.search(
-        [4] * 4,
-        prefix=[prefix] * 4 if prefix else None,
+        [4] * 2,
+        prefix=[prefix] * 2 if prefix else None,
         repetition_penalty=repetition_penalty,
         **options,
     )
-    for row in range(4):
+    for row in range(2):
         expected = reference_search(
             model, row, 4, **options, min_length=0, penalty=1.0,
             repetition_penalty=repetition_penalty, prefix=prefix,
@@ -380,15 +380,12 @@ def bigram_search(max_length=(5, 6), bias=None, dtype="float32", **options):
     return found.tokens.numpy().tolist(), found.scores.numpy().tolist()
 
 
-@pytest.mark.parametrize(
-    "convert", [np.ndarray.tolist, np.copy, tf.constant, lambda x: x.astype("uint8")]
-)
-def test_lists_arrays_and_tensors_of_any_dtype_are_alike(convert):
+def test_lists_arrays_and_tensors_of_any_dtype_are_alike():
     bias = np.tile(np.arange(9) % 4, (2, 1)).astype("float32")
 
     def search(bias, integers):
         return bigram_search(
-            integers(np.array([5, 6])),
+            integers(np.array([2, 3])),
             bias,
             prefix=integers(np.array([[4], [5]])),
             beam_size=3,
@@ -396,11 +393,18 @@ def test_lists_arrays_and_tensors_of_any_dtype_are_alike(convert):
         )
 
     expected = search(tf.constant(bias), lambda x: tf.constant(x, tf.int32))
-    assert search(bias, convert) == expected
+    for convert in (np.ndarray.tolist, np.copy, tf.constant, lambda x: x.astype("uint8")):
+        assert search(bias, convert) == expected
 
 
-@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float64"])
-@pytest.mark.parametrize("options", [{}, {"temperature": 1.0}, {"no_repeat_ngram_size": 1}])
+@pytest.mark.parametrize(
+    ("dtype", "options"),
+    [
+        ("float16", {}),
+        ("bfloat16", {"temperature": 1.0}),
+        ("float64", {"no_repeat_ngram_size": 1}),
+    ],
+)
 def test_logits_of_any_float_are_taken_as_float32(dtype, options):
     bigrams = tf.cast(tf.cast(BIGRAMS, dtype), "float32")
     expected = beam_search(lambda t, p, c, m: (tf.gather(bigrams, t), c), (), [5, 6], **options)
@@ -497,9 +501,9 @@ class AlikeModel(RandomModel):
 def test_samples_go_on_to_their_end_under_any_rule():
     model, options = RandomModel(0, 9, batch=4), {"n_best": 3, "temperature": 1.0}
     rules = [rule for rule in RULES if "word_penalty" not in rule]
-    alike = [model.search([5] * 4, **options, **rule) for rule in rules]
+    alike = [model.search([3] * 4, **options, **rule) for rule in rules]
     assert all(found == alike[0] for found in alike)
-    forced = model.search([5] * 4, **options, force_end=True)
+    forced = model.search([3] * 4, **options, force_end=True)
     assert all(tokens[-1] == END for row in forced for _, tokens in row)
     assert forced != alike[0]
 
@@ -555,9 +559,9 @@ def test_samples_are_as_frequent_as_they_are_probable(options, kept):
 
 def test_samples_depend_on_the_seed_and_not_on_the_batch():
     options = {"n_best": 3, "temperature": 1.0}
-    together = RandomModel(5, 9, batch=3).search([6, 6, 6], seed=1, **options)[0]
-    assert_same(RandomModel(5, 9, batch=1).search([6], seed=1, **options)[0], together)
-    other = RandomModel(5, 9, batch=1).search([6], seed=2, **options)[0]
+    together = RandomModel(5, 9, batch=3).search([4, 4, 4], seed=1, **options)[0]
+    assert_same(RandomModel(5, 9, batch=1).search([4], seed=1, **options)[0], together)
+    other = RandomModel(5, 9, batch=1).search([4], seed=2, **options)[0]
     assert [tokens for _, tokens in other] != [tokens for _, tokens in together]
 
 
