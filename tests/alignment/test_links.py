@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from keras_mt.alignment.links import attention_links
+from keras_mt.alignment.links import attention_links, pharaoh_line
 
 
 def test_links_of_words_by_attention():
@@ -18,3 +18,7 @@ def test_links_of_words_by_attention():
     assert attention_links(attention, *words).tolist() == [[0, 0], [1, 1]]
     assert attention_links(attention, *words, least=0.35).tolist() == [[0, 0]]
     assert attention_links(attention, np.full(5, -1), words[1]).shape == (0, 2)
+
+
+def test_pharaohs_format():
+    assert pharaoh_line(np.array([[0, 0], [12, 3]])) == "0-0 12-3"

@@ -53,7 +53,7 @@ keras_mt_command.main()
 @contextlib.contextmanager
 def command(folder, *options, **streams):
     """A process of the command in a folder, whose translations go to its file `out`."""
-    environ = {**os.environ, "PYTHONPATH": str(ROOT)}
+    environ = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": ""}
     start = [sys.executable, "-c", BUSY, *options]
     with open(folder / "out", "wb") as out:
         streams = {"stdout": out, **streams}
