@@ -170,7 +170,8 @@ def test_bodies_of_no_form(client, path):
 WILD = {"deadline": None, "suppress_health_check": list(HealthCheck), "derandomize": True}
 
 
-@settings(max_examples=150, **WILD)
+@pytest.mark.long
+@settings(max_examples=300, **WILD)
 @given(request=requests())
 def test_wild_requests(client, request):
     method, path, arguments = request
