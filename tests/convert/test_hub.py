@@ -16,6 +16,8 @@ from stand_in_hub import COMMIT, StandInHub
 from keras_mt import Translator
 from keras_mt.cli import worker
 from keras_mt.convert import from_huggingface, import_model
+from keras_mt.convert.hub import local_run
+from keras_mt.errors import InputError
 from keras_mt.run_folder import RunFolder
 from keras_mt.serving.pool import Pool
 
@@ -70,32 +72,26 @@ def fetch(hub, python_command, tmp_path):
     return run
 
 
-def test_what_is_needed_is_fetched_once_and_no_more(golden, hub, fetch):
+def test_what_is_needed_is_fetched_once_and_what_cannot_be_is_named(golden, hub, fetch):
     names = ("marian", "marian_apart")
     asked = [f"someone/{name}" for name in names]
     hub.served.clear()
-    folders = fetch(*asked)
+    *folders, nothing, gated = fetch(*asked, "someone/nothing", "someone/gated")
     wanted = [path for name in names for path in (golden / name).iterdir()]
     assert sorted(hub.served) == sorted([*(path.name for path in wanted), "README.md"])
     for path in wanted:
         folder = Path(folders[names.index(path.parent.name)])
         assert (folder / path.name).read_bytes() == path.read_bytes()
-    # Without a network the cache is enough.
-    assert fetch(*asked[1:], offline="1") == folders[1:]
-    assert fetch(asked[0], url="http://127.0.0.1:9") == folders[:1]
-    assert len(hub.served) == len(wanted) + 1
-
-
-def test_what_cannot_be_fetched_is_named_with_what_to_do(fetch):
-    nothing, gated = fetch("someone/nothing", "someone/gated")
     assert "no folder someone/nothing" in nothing and "hf auth login" in nothing
     assert "no folder someone/gated" in gated and "hf auth login" in gated
-    (closed,) = fetch("someone/marian", url="http://127.0.0.1:9")
-    (offline,) = fetch("someone/marian", offline="1")
-    assert "HF_HUB_OFFLINE" in offline
+    # Without a network the cache is enough.
+    *cached, offline = fetch(*asked, "someone/other", offline="1")
+    assert cached == folders and "HF_HUB_OFFLINE" in offline
+    *cached, closed = fetch(*asked, "someone/other", url="http://127.0.0.1:9")
+    assert cached == folders and len(hub.served) == len(wanted) + 1
     for message in (closed, offline):
-        assert "There is no folder someone/marian" in message
-        assert "hf download someone/marian" in message
+        assert "There is no folder someone/other" in message
+        assert "hf download someone/other" in message
 
 
 def laid_by_hand(home, folder):
@@ -113,7 +109,6 @@ def commands(hub, python_command, tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     monkeypatch.setenv("HF_ENDPOINT", hub.url)
-    (tmp_path / "a.txt").write_text("What is that?\nA man.\n")
 
     def start(*arguments):
         command = [*python_command, str(ROOT / "keras_mt_command.py"), *map(str, arguments)]
@@ -129,8 +124,7 @@ def ended(process):
     return process.returncode, stdout, stderr
 
 
-@pytest.mark.usefixtures("eager")
-def test_a_name_is_imported_once_whatever_takes_it_at_once(golden, hub, commands, tmp_path):
+def test_a_name_is_imported_once_whatever_takes_it_at_once(hub, commands, tmp_path):
     hub.served.clear()
     both = [commands("info", "someone/marian") for _ in range(2)]
     results = [ended(process) for process in both]
@@ -144,39 +138,39 @@ def test_a_name_is_imported_once_whatever_takes_it_at_once(golden, hub, commands
     # Then neither the hub nor its cache is asked.
     shutil.rmtree(tmp_path / "home")
     number = len(hub.served)
-    result = keras_mt("translate", "hf:someone/marian", tmp_path / "a.txt", "--max-length", 5)
-    expected = from_huggingface(golden / "marian").with_options(max_length=5)
-    assert result.stdout.splitlines() == expected(["What is that?", "A man."])
-    assert len(hub.served) == number and not result.stderr
+    result = keras_mt("info", "hf:someone/marian")
+    assert result.stdout == results[0][1] and not result.stderr
+    assert len(hub.served) == number
 
 
-def test_a_cache_without_a_network_is_enough(golden, commands, tmp_path, monkeypatch):
-    laid_by_hand(tmp_path / "home", golden / "marian_apart")
-    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    status, _, stderr = ended(
-        commands("export", "someone/marian_apart", "x", "--format", "huggingface")
-    )
-    assert status == 0, stderr
-    status, _, stderr = ended(commands("translate", "someone/marian", "a.txt"))
-    assert status == 1 and "There is no folder someone/marian" in stderr
-    assert "HF_HUB_OFFLINE" in stderr and not [*tmp_path.glob("cache/*/*/someone--marian")]
-
-
-@pytest.mark.usefixtures("untrained", "bare_end", "eager")
-def test_training_and_servers_take_a_name(golden, corpus, tmp_path, monkeypatch):
+@pytest.mark.usefixtures("eager")
+def test_commands_and_servers_take_a_name(golden, brief_corpus, tmp_path, monkeypatch):
+    """Without a network, from the hub's cache."""
     laid_by_hand(tmp_path / "home", golden / "marian_apart")
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "home" / "hub"))
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setattr("keras_mt.serving.worker._model", [])
-    name, run = "someone/marian_apart", tmp_path / "run"
-    data = ("--data", corpus, "--source", "pt", "--target", "en")
-    keras_mt("train", *data, "--init", name, "--output", run, "--steps", 1, "--max-length", 96)
+    name, begun = "someone/marian_apart", []
+
+    def prepare(*given):
+        begun.append(given)
+        raise InputError("It need not be trained.")
+
+    monkeypatch.setattr("keras_mt.training.session._prepare", prepare)
+    data = ("--data", brief_corpus, "--source", "pt", "--target", "en")
+    keras_mt("train", *data, "--init", name, "--output", tmp_path / "run", exit_code=1)
+    before = from_huggingface(golden / "marian_apart")
+    ((_, tokenizer, _, base, *_),) = begun
+    assert tokenizer.fingerprint == before.tokenizer.fingerprint
+    assert_same_weights(base.model, before.models[0])
     facts = worker.load(str(Pool(name, ())._path), lambda: None)  # As `keras-mt serve` has it.
     assert facts.pairs == [("pt", "en")]
-    before = from_huggingface(golden / "marian_apart")
-    assert Translator.load(run).tokenizer.fingerprint == before.tokenizer.fingerprint
-    assert_same_weights(run, before.models[0])
+    keras_mt("export", name, tmp_path / "x", "--format", "huggingface")
+    (tmp_path / "a.txt").write_text("What is that?\n")
+    stderr = keras_mt("translate", "someone/marian", tmp_path / "a.txt", exit_code=1).stderr
+    assert "There is no folder someone/marian" in stderr
+    assert "HF_HUB_OFFLINE" in stderr and not [*tmp_path.glob("cache/*/*/someone--marian")]
 
 
 def test_an_import_that_fails_leaves_nothing(golden, tmp_path, monkeypatch):
@@ -191,7 +185,7 @@ def test_an_import_that_fails_leaves_nothing(golden, tmp_path, monkeypatch):
     killed = left[0].with_name(".someone--marian.abcdefgh.partial")
     killed.mkdir()
     monkeypatch.setattr(RunFolder, "write_config", save)
-    assert Translator.load("hf:someone/marian").card["source"] and not killed.exists()
+    assert RunFolder(local_run("hf:someone/marian")).card()["source"] and not killed.exists()
 
 
 def test_without_huggingface_hub_it_says_how_to_install_it(monkeypatch, tmp_path):
