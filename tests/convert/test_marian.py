@@ -12,16 +12,15 @@ import sentencepiece
 from command import keras_mt
 from runs import assert_same_weights
 
-from keras_mt import ExportedTranslator, Transformer, Translator
+from keras_mt import Transformer, Translator
 from keras_mt.convert import from_marian, import_model
 from keras_mt.convert.marian import to_marian
 from keras_mt.convert.marian_files import read_marian
 from keras_mt.convert.marian_reader import has_model
 from keras_mt.models import ensure_built
 
-QUICK = "ssru, npz, beam 4"
 LONG = ["self-attention, bin int8, greedy", "nothing tied, no bias"]
-EXHAUSTIVE = [name for name in marian.KINDS if name not in (QUICK, *LONG)]
+EXHAUSTIVE = [name for name in marian.KINDS if name not in LONG]
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +36,6 @@ def models():
 @pytest.mark.parametrize(
     "name",
     [
-        QUICK,
         *(pytest.param(name, marks=pytest.mark.long) for name in LONG),
         *(pytest.param(n, marks=[pytest.mark.long, pytest.mark.exhaustive]) for n in EXHAUSTIVE),
     ],
@@ -76,21 +74,16 @@ def test_three_hundred_sentences_as_marian_now(load, tmp_path):
     assert min(same.values()) >= 294, same
 
 
-@pytest.mark.long
-def test_the_command_imports_it_and_exports_it(golden, models, tmp_path, signatures_alone):
-    signatures_alone("serving_default")
-    name = "ssru, npz, beam 4"
+def test_the_command_imports_it_and_it_translates_as_marian_did(golden, models, tmp_path):
+    name, run = "ssru, npz, beam 4", tmp_path / "run"
     marian.write_kind(name, tmp_path / "folder", models)
     for path in [*(tmp_path / "folder").iterdir()]:
         if path.suffix in (".npz", ".spm"):  # As Firefox's are.
             path.with_name(path.name + ".gz").write_bytes(gzip.compress(path.read_bytes()))
             path.unlink()
-    run, export = tmp_path / "run", tmp_path / "saved" / "1"
-    for arguments in (["import", tmp_path / "folder", run], ["export", run, export]):
-        keras_mt(*arguments)
-    texts = golden["sources"]
-    assert ExportedTranslator(export)(texts) == golden[name]
+    keras_mt("import", tmp_path / "folder", run)
     translator = Translator.load(run)
+    assert translator(golden["sources"]) == golden[name]
     options = translator.options
     assert (options.beam_size, options.length_penalty, options.word_penalty) == (4, 0.8, -0.3)
     assert options.early_stopping == "shrink" and not options.split_sentences

@@ -16,18 +16,17 @@ BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```$", CHAPTER, flags=re.MULTILINE | re.D
 
 
 @pytest.fixture
-def workplace(load, translator, corpus, tmp_path, monkeypatch, signatures_alone):
-    """A folder with the chapter's corpus and its runs, which are loaded already."""
+def workplace(translator, corpus, tmp_path, monkeypatch, signatures_alone):
+    """A folder with the chapter's corpus and its runs, which are one that is loaded already."""
     (tmp_path / "my_corpus").mkdir()
     for path in corpus.iterdir():
         name = path.name.replace("en.", "de.").replace("pt.", "en.")
         (tmp_path / "my_corpus" / name).write_bytes(path.read_bytes())
-    models = {"runs/en_de": load(), "runs/en_de_base": translator}
-    for name in models:
-        (tmp_path / name).mkdir(parents=True)
+    for name in ("en_de", "en_de_base"):
+        (tmp_path / "runs" / name).mkdir(parents=True)
     for name in ("align", "evaluate", "score", "translate"):
-        monkeypatch.setattr(f"keras_mt.cli.{name}.load_translator", lambda path, *_: models[path])
-    monkeypatch.setattr("keras_mt.cli.export.load_run", lambda path, **search: models[str(path)])
+        monkeypatch.setattr(f"keras_mt.cli.{name}.load_translator", lambda *_: translator)
+    monkeypatch.setattr("keras_mt.cli.export.load_run", lambda *_, **__: translator)
     monkeypatch.chdir(tmp_path)
     signatures_alone("greedy")
     return tmp_path

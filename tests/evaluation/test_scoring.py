@@ -68,8 +68,8 @@ def evaluated(corpus, tmp_path_factory):
 def test_scores_agree_with_sacrebleus_command_to_the_last_digit(evaluated, sacrebleu):
     found, folder, shown = evaluated
     references = "reference.txt", "reference.2.txt"
-    for number, system in enumerate(found["systems"], start=1):
-        name = "hypothesis.txt" if number == 1 else f"hypothesis.{number}.txt"
+    names = "hypothesis.txt", "hypothesis.3.txt"
+    for name, system in zip(names, found["systems"][::2], strict=True):
         assert system["sentences"] == 20
         for options, metrics in (
             (("--metrics", "bleu", "chrf"), ("bleu", "chrf")),
