@@ -56,7 +56,7 @@ class Argos:
 
 @pytest.fixture(scope="module")
 def sources():
-    return list(dict.fromkeys(pair[0] for pair in phrasebook.pairs("test")))[:100]
+    return list(dict.fromkeys(pair[0] for pair in phrasebook.pairs("test")))[:32]
 
 
 def test_argos_translates_as_ours_does(load, run_dir, sources, tmp_path):
@@ -76,11 +76,13 @@ def test_argos_translates_as_ours_does(load, run_dir, sources, tmp_path):
     assert argos.readme.startswith("# Portuguese to English\n") and "license: mit" in argos.readme
     ours = load(split_sentences=False, keep=(), **LIKE_ARGOS)
     same = [a == b for a, b in zip(argos(sources), ours(sources), strict=True)]
-    assert len(same) == 100 and np.mean(same) >= 0.99
+    assert len(same) == 32 and np.mean(same) >= 0.99
     assert [*tmp_path.glob("new/*")] == [file]
 
 
-@pytest.mark.parametrize("family", ["marian", "marian_apart"])
+@pytest.mark.parametrize(
+    "family", [pytest.param("marian", marks=pytest.mark.exhaustive), "marian_apart"]
+)
 def test_it_joins_targets_with_the_model_of_sources(family, golden, tmp_path):
     """As those of OPUS-MT have two."""
     ours = from_huggingface(golden / family).with_options(
@@ -100,7 +102,7 @@ def test_a_sentence_may_be_longer_than_the_models_limit(positions, load, tmp_pat
     model = Transformer(tokenizer.vocab_size, **SMALL, positions=positions)
     to_argos(Translator(model, tokenizer), tmp_path / "package", card=PAIR)
     argos = Argos(tmp_path / "package", tmp_path / "packages")
-    assert len(argos(["palavra " * 2000])) == 1
+    assert len(argos(["palavra " * 1100])) == 1
 
 
 def test_int8_is_smaller(load, tmp_path):

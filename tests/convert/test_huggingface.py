@@ -185,7 +185,9 @@ def test_all_translations_are_those_of_transformers(
             assert abs(float(score[0]) - best.score) < 1e-4
 
 
-@pytest.mark.parametrize("name", ["marian", pytest.param("m2m_100", marks=pytest.mark.long)])
+@pytest.mark.parametrize(
+    "name", ["marian", pytest.param("m2m_100", marks=[pytest.mark.long, EXHAUSTIVE])]
+)
 def test_the_command_writes_a_run_folder(golden, name, tmp_path):
     run = tmp_path / "run"
     keras_mt("import", golden / name, run)

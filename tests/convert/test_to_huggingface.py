@@ -27,10 +27,10 @@ def test_a_run_goes_out_and_comes_back(eager, load, run_dir, tmp_path):
     folder = tmp_path / "new" / "marian"
     keras_mt("export", run_dir, folder, "--format", "huggingface")
     ours, back = load(split_sentences=False), from_huggingface(folder)
-    texts = [pair[0] for pair in phrasebook.pairs("test")][:20]
+    texts = [pair[0] for pair in phrasebook.pairs("test")][:6]
     assert back(texts) == ours(texts)
     for one, other in zip(
-        ours.score(texts[:9], texts[9:18]), back.score(texts[:9], texts[9:18]), strict=True
+        ours.score(texts[:3], texts[3:]), back.score(texts[:3], texts[3:]), strict=True
     ):
         assert other.log_prob == pytest.approx(one.log_prob, abs=1e-3)
     generation = json.loads((folder / "generation_config.json").read_text())

@@ -6,7 +6,7 @@ from tensorflow_serving.apis import predict_pb2
 
 def requests(sources, targets):
     """By signature, its inputs as lists."""
-    texts = [*sources, "", "palavra " * 80, "</s> ▁ <pad> 😀", "a\x00\x07b", "Um. Dois!\n\nTrês?"]
+    texts = [*sources, "", "palavra " * 40, "</s> ▁ <pad> 😀", "a\x00\x07b", "Um. Dois!\n\nTrês?"]
     rows = range(len(texts))
     return {
         "serving_default": {"text": texts},

@@ -17,9 +17,9 @@ def robustness():
 
 
 def test_wild_requests_get_well_formed_answers(robustness, exported_whole):
-    result = robustness.run(exported_whole, 60, seed=5)
-    assert result["requests"] == 60 and all(result["by_signature"].values())
-    assert result["bytes"] > 500
+    result = robustness.run(exported_whole, 20, seed=5)
+    assert result["requests"] == 20 and all(result["by_signature"].values())
+    assert result["bytes"] > 200
 
 
 def test_what_is_wrong_with_an_answer_is_seen(robustness):

@@ -38,7 +38,7 @@ SIGNATURES = ["serving_default", "greedy", "score", "align"]
 @pytest.fixture(scope="module")
 def calls(sources, corpus):
     return requests(
-        sources[:5], (corpus / "en.test.txt").read_text(encoding="utf-8").splitlines()[:5]
+        sources[:2], (corpus / "en.test.txt").read_text(encoding="utf-8").splitlines()[:2]
     )
 
 
@@ -219,7 +219,7 @@ def test_each_batch_has_the_weights_of_its_own_shortlist(
     size = tokenizer.vocab_size
     table = (3 * np.arange(size)[:, None] + np.arange(3)) % size  # As many tokens for each.
     shortlist = Shortlist(table.astype("int32"), np.arange(4), tokenizer.fingerprint)
-    own = Translator(model, tokenizer, beam_size=2, max_length=6, shortlist=shortlist)
+    own = Translator(model, tokenizer, beam_size=2, max_length=4, shortlist=shortlist)
     own.export(tmp_path / "1", signatures=["serving_default"])
     words = sorted({word for source in sources for word in source.split()})
     lengths = tokenizer.tokenize(words).row_lengths().numpy()
@@ -272,7 +272,7 @@ def test_no_function_must_be_compiled_by_xla(which, request):
     saved_model = saved_model_pb2.SavedModel.FromString(path.read_bytes())
     (meta_graph,) = saved_model.meta_graphs
     functions = meta_graph.graph_def.library.function
-    assert len(functions) > 20
+    assert len(functions) > 10
     for function in functions:
         assert not function.attr["_XlaMustCompile"].b, function.signature.name
         for node in function.node_def:
