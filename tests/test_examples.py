@@ -289,12 +289,13 @@ def test_architectures_lines(compare):
     ]  # fmt: skip
 
 
-# With a corpus of a few hundred pairs, and exports of one signature.
+# With a corpus of a few hundred pairs, exports of one signature, and few lengths.
 COMPARE = """
 import functools, sys
 sys.path.insert(0, "examples/architectures")
 import compare
 compare.CORPORA["phrasebook"]["data"] = sys.argv.pop(1)
+compare.TEST_LINES = 1, 4, 8
 export = compare.Translator.export  # The other signatures are not run.
 compare.Translator.export = functools.partialmethod(export, signatures=["serving_default"])
 compare.main()
