@@ -124,9 +124,9 @@ def test_a_damaged_export_for_litert_is_refused_by_name(damage, message, tmp_pat
         ({"confidence": True}, "gives no confidence"),
     ],
 )
-def test_what_an_export_does_not_give_is_refused_before_any_text(asked, message):
+def test_what_an_export_does_not_give_is_refused_before_any_text(exported, asked, message):
     with pytest.raises(ValueError, match=message):
-        ExportedTranslator(EXPORT).hypotheses([], **asked)
+        ExportedTranslator(exported).hypotheses([], **asked)
 
 
 def test_an_export_in_the_place_of_a_run_is_named(run_dir):
