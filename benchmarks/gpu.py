@@ -4,12 +4,13 @@ usage: python benchmarks/gpu.py [--workloads base,big] [--rounds 5] [--output FI
 
 256 x 32 tokens on each side, vocabulary 32,000, dropout 0.1, label smoothing 0.1, Adam, bfloat16.
 keras_mt trains by `fit`, which XLA compiles; transformers' Marian by torch.compile with CUDA
-graphs and fused Adam. Each has a process of its own, which warms up, and they take turns. The value
-of a JSON line is the median of the rounds. Needs keras, jax, torch, transformers and one GPU, not
-TensorFlow.
+graphs and fused Adam. Each has a process of its own, which warms up in two rounds, and they take
+turns. The value of a JSON line is the rate at the median time of the rounds. Needs keras, jax,
+torch, transformers and one GPU, not TensorFlow.
 """
 
 import argparse
+import contextlib
 import datetime
 import json
 import os
@@ -29,6 +30,7 @@ SIZES = {
 }
 SYSTEMS = ["keras_mt-mixed_bfloat16", "transformers-bfloat16"]
 VOCAB_SIZE, ROWS, LENGTH, STEPS, DROPOUT, SMOOTHING = 32_000, 256, 32, 50, 0.1, 0.1
+WARM_UP = 2  # Rounds: the first one compiles.
 ENVIRONMENT = {
     **os.environ,
     "PYTHONPATH": f"{Path(__file__).parents[1]}{os.pathsep}{os.environ.get('PYTHONPATH', '')}",
@@ -49,7 +51,10 @@ def main():
     if arguments.worker:
         serve(*arguments.worker)
         return
-    for workload in arguments.workloads.split(","):
+    workloads = arguments.workloads.split(",")
+    if arguments.rounds < 1 or not {*workloads} <= {*SIZES}:
+        parser.error(f"give 1 round or more, and workloads of {', '.join(SIZES)}")
+    for workload in workloads:
         for line in measured(workload, arguments.rounds):
             print(json.dumps(line))
             if arguments.output:
@@ -70,13 +75,14 @@ def measured(workload, rounds):
         for system in SYSTEMS
     }
     results = {system: [] for system in SYSTEMS}
-    for number in range(rounds + 1):
+    for number in range(rounds + WARM_UP):
         for system, worker in workers.items():
-            print("run", file=worker.stdin, flush=True)
+            with contextlib.suppress(BrokenPipeError):  # It has failed.
+                print("run", file=worker.stdin, flush=True)
             line = next((x for x in worker.stdout if x.startswith("result ")), None)
             if line is None:
                 sys.exit(f"{system} failed; its messages are above.")
-            if number:  # The first one compiles.
+            if number >= WARM_UP:
                 results[system].append(json.loads(line.removeprefix("result ")))
     for worker in workers.values():
         worker.stdin.close()

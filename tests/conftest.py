@@ -37,7 +37,7 @@ ROOT = Path(__file__).parents[1]
 tier = {"quick": False}  # Whether this is `make test`.
 FORKS = ROOT / "tests" / "forks.py"
 BACKEND = os.environ.get("KERAS_BACKEND", "tensorflow")
-MICRO = {  # With half as many weights to train as with biases.
+MICRO = {  # As in tests/training/process.py. Without biases it has half as many variables.
     "num_layers": 1, "d_model": 64, "num_heads": 2, "d_ff": 64, "dropout": 0.1, "norm": "rms",
     "use_bias": False,
 }  # fmt: skip
@@ -194,18 +194,27 @@ def golden(tmp_path_factory):
     return folder
 
 
+@contextlib.contextmanager
+def op_by_op():
+    """What keras_mt makes functions of runs op by op."""
+    import tensorflow as tf
+
+    tf.config.run_functions_eagerly(True)
+    try:
+        yield
+    finally:
+        tf.config.run_functions_eagerly(False)
+
+
 @pytest.fixture
 def eager(monkeypatch):
     """What keras_mt makes functions of runs op by op: for a few steps, cheaper than tracing.
 
     And evaluate, which traces what it measures before, needs no warming up.
     """
-    import tensorflow as tf
-
     monkeypatch.setattr("keras_mt.cli.evaluate._WARM_UP", 0)
-    tf.config.run_functions_eagerly(True)
-    yield
-    tf.config.run_functions_eagerly(False)
+    with op_by_op():
+        yield
 
 
 @contextlib.contextmanager

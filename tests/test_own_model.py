@@ -4,9 +4,8 @@ import json
 
 import numpy as np
 import pytest
-import tensorflow as tf
 from command import keras_mt
-from conftest import ROOT, bare_ends
+from conftest import ROOT, bare_ends, op_by_op
 
 from keras_mt import ExportedTranslator, Translator
 
@@ -17,8 +16,7 @@ ARCHITECTURE = "own_model:GRUTranslator"
 def own_run(brief_corpus, tmp_path_factory):
     """The run folder of a command given in the folder of the file; the tests run op by op too."""
     output = tmp_path_factory.mktemp("own") / "run"
-    tf.config.run_functions_eagerly(True)
-    with bare_ends(), pytest.MonkeyPatch.context() as patch:
+    with op_by_op(), bare_ends(), pytest.MonkeyPatch.context() as patch:
         patch.chdir(ROOT / "examples")
         keras_mt(
             "train", "--architecture", ARCHITECTURE, "--set", "d_model=24", "--data", brief_corpus,
@@ -26,8 +24,7 @@ def own_run(brief_corpus, tmp_path_factory):
             "--max-length", 40, "--batch-tokens", 512, "--epochs", 2,
             "--learning-rate", 0.01, "--warmup-steps", 1,
         )  # fmt: skip
-    yield output
-    tf.config.run_functions_eagerly(False)
+        yield output
 
 
 @pytest.mark.long
@@ -54,7 +51,7 @@ def test_it_is_loaded_only_where_its_class_is_given(own_run, monkeypatch):
 @pytest.mark.long
 def test_it_is_exported_and_served(own_run, sources, tmp_path, monkeypatch, signatures_alone):
     sources = sources[:4]
-    signatures_alone("serving_default")
+    signatures_alone("serving_default", "align")
     monkeypatch.chdir(ROOT / "examples")
     options = "--architecture", ARCHITECTURE, "--max-length", 8
     keras_mt("export", own_run, tmp_path / "own" / "1", *options)
@@ -66,9 +63,11 @@ def test_it_is_exported_and_served(own_run, sources, tmp_path, monkeypatch, sign
         assert [h.text for h in found] == [h.text for h in expected]
         np.testing.assert_allclose([h.score for h in found], [h.score for h in expected], atol=1e-4)
     assert exported.card["model"]["architecture"] == "GRUTranslator"
-    source, target, attention = translator.align(sources[0])
-    assert attention.shape == (len(target), len(source))
-    np.testing.assert_allclose(attention.sum(-1), 1, atol=1e-5)
+    (*tokens, attention), (*others, expected) = (
+        x.align(sources[0]) for x in (exported, translator)
+    )
+    assert tokens == others
+    np.testing.assert_allclose(attention, expected, atol=1e-4)
 
 
 def test_an_impossible_argument_is_refused_with_those_there_are(corpus, tmp_path, monkeypatch):

@@ -32,9 +32,8 @@ def test_optimized_graphs_train_and_serve_as_those_of_the_tests(
     expected = trained(run_dir, corpus)
     for name in ("loss", "token_accuracy", "val_loss"):
         assert found["history"][name] == pytest.approx(expected[name], rel=1e-3)
-    (found, log_prob), (others, expected) = (
-        found["answers"], answers(ExportedTranslator(exported_whole), texts),
-    )  # fmt: skip
-    assert log_prob == pytest.approx(expected, abs=1e-2)
-    for (text, score), (other, other_score) in zip(found, others, strict=True):
+    translations, log_prob = found["answers"]
+    others, other_log_prob = answers(ExportedTranslator(exported_whole), texts)
+    assert log_prob == pytest.approx(other_log_prob, abs=1e-2)
+    for (text, score), (other, other_score) in zip(translations, others, strict=True):
         assert text == other and score == pytest.approx(other_score, abs=1e-3)

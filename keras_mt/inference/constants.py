@@ -27,7 +27,7 @@ class ConstantScope(keras.StatelessScope):
     def _share(self, table: np.ndarray) -> tf.Tensor:
         """A table that the SavedModel holds once: all graphs take it as an argument."""
         with tf.init_scope():
-            return self._tables.setdefault(table.tobytes(), tf.constant(table))
+            return self._tables.setdefault((table.shape, table.tobytes()), tf.constant(table))
 
     def get_current_value(self, variable: keras.Variable) -> tf.Tensor | None:
         if id(variable) not in self._values:

@@ -12,16 +12,24 @@ class Fitting:
     """A mixin for Keras models from source and target to logits, with more of `fit`.
 
     `compile_for_translation` sets the attributes. Private names: Keras's `_compile_loss`,
-    `_aggregate_additional_loss`, `_maybe_symbolic_build`; TensorFlow's `_in_multi_worker_mode`.
+    `_aggregate_additional_loss`, `_distribute_strategy`, `_maybe_symbolic_build`; TensorFlow's
+    `_in_multi_worker_mode`.
     """
 
     rdrop_weight: float = 0.0
     divergence: keras.losses.Loss = SymmetricKLDivergence()
 
     def fit(self, x: Any = None, *args: Any, **kwargs: Any) -> keras.callbacks.History:
-        """As `keras.Model.fit`, without its warning that a dataset is not shuffled anew."""
+        """As `keras.Model.fit`, without its warning that a dataset is not shuffled anew.
+
+        Variables that are trainable when it is first called are those that the optimizer knows.
+        """
         if hasattr(x, "element_spec"):
             kwargs.setdefault("shuffle", False)
+        alone = getattr(self, "_distribute_strategy", None) is None  # Else it has a scope.
+        if alone and self.built and self.compiled and not self.optimizer.built:
+            # In the first step it would make variables, for which TensorFlow traces the step twice.
+            self.optimizer.build(self.trainable_variables)
         return super().fit(x, *args, **kwargs)
 
     def compute_loss(
@@ -58,9 +66,6 @@ class Fitting:
                 )
                 break
             iterator = None
-        elif self.built and self.optimizer and not self.optimizer.built:
-            # In the first step it would make variables, for which TensorFlow traces the step twice.
-            self.optimizer.build(self.trainable_variables)
         super()._maybe_symbolic_build(iterator, data_batch)
 
     def train_step(self, *args: Any, **kwargs: Any) -> Any:

@@ -241,8 +241,8 @@ class Tokenizer(SentencePieceVocabulary, SentencePiece, BaseTokenizer):
                 in the vocabulary.
         """
         ids = self._as_ids(ids)
-        if ids.shape.rank == 0:
-            raise InputError(f"ids must be [batch, length] or [length]. Received: {int(ids)}")
+        if ids.shape.rank not in (1, 2):
+            raise InputError(f"ids must be [batch, length] or [length], not of shape {ids.shape}")
         if ids.shape.rank == 1:
             return self.detokenize(ids[tf.newaxis])[0]
         if not isinstance(ids, tf.RaggedTensor):

@@ -42,7 +42,7 @@ def test_it_translates_as_ours_does(load, run_dir, sources, tmp_path):
     )
     expected = pieces(ours.tokenizer, ours(sources))
     same = [row.hypotheses[0] == own for row, own in zip(found, expected, strict=True)]
-    assert len(same) == 32 and np.mean(same) >= 0.99
+    assert len(same) == 32 and sum(same) >= 31
     assert (folder / "tokenizer.model").read_bytes() == ours.tokenizer.model
 
 

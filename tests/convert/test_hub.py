@@ -41,7 +41,7 @@ UNWANTED = ("pytorch_model.bin", "tf_model.h5", "rust_model.ot", "other/config.j
 @pytest.fixture(scope="module")
 def hub(golden, tmp_path_factory):
     folder = tmp_path_factory.mktemp("hub")
-    for name in ("marian", "marian_apart"):
+    for name in ("marian", "marian_apart", "m2m_100"):
         shutil.copytree(golden / name, folder / name)
     for name in UNWANTED:
         (folder / "marian" / name).parent.mkdir(exist_ok=True)
@@ -73,7 +73,7 @@ def fetch(hub, python_command, tmp_path):
 
 
 def test_what_is_needed_is_fetched_once_and_what_cannot_be_is_named(golden, hub, fetch):
-    names = ("marian", "marian_apart")
+    names = ("marian", "marian_apart", "m2m_100")
     asked = [f"someone/{name}" for name in names]
     hub.served.clear()
     *folders, nothing, gated = fetch(*asked, "someone/nothing", "someone/gated")
@@ -164,10 +164,16 @@ def test_commands_and_servers_take_a_name(golden, brief_corpus, tmp_path, monkey
     ((_, tokenizer, _, base, *_),) = begun
     assert tokenizer.fingerprint == before.tokenizer.fingerprint
     assert_same_weights(base.model, before.models[0])
-    facts = worker.load(str(Pool(name, ())._path), lambda: None)  # As `keras-mt serve` has it.
+    run = Pool(name, ())._path
+    facts = worker.load(str(run), lambda: None)  # As `keras-mt serve` has it.
     assert facts.pairs == [("pt", "en")]
     keras_mt("export", name, tmp_path / "x", "--format", "huggingface")
     (tmp_path / "a.txt").write_text("What is that?\n")
+    named, found = (
+        keras_mt("translate", model, "--max-length", 3, tmp_path / "a.txt").stdout
+        for model in (name, run)
+    )
+    assert named == found and found.count("\n") == 1
     stderr = keras_mt("translate", "someone/marian", tmp_path / "a.txt", exit_code=1).stderr
     assert "There is no folder someone/marian" in stderr
     assert "HF_HUB_OFFLINE" in stderr and not [*tmp_path.glob("cache/*/*/someone--marian")]

@@ -16,8 +16,13 @@ BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```$", CHAPTER, flags=re.MULTILINE | re.D
 
 
 @pytest.fixture
-def workplace(translator, corpus, tmp_path, monkeypatch, signatures_alone):
+def workplace(translator, load, corpus, tmp_path, monkeypatch, signatures_alone):
     """A folder with the chapter's corpus and its runs, which are one that is loaded already."""
+    base = load(beam_size=1, max_length=4)
+
+    def load_translator(path, *_):
+        return base if "base" in str(path) else translator
+
     (tmp_path / "my_corpus").mkdir()
     for path in corpus.iterdir():
         name = path.name.replace("en.", "de.").replace("pt.", "en.")
@@ -25,7 +30,7 @@ def workplace(translator, corpus, tmp_path, monkeypatch, signatures_alone):
     for name in ("en_de", "en_de_base"):
         (tmp_path / "runs" / name).mkdir(parents=True)
     for name in ("align", "evaluate", "score", "translate"):
-        monkeypatch.setattr(f"keras_mt.cli.{name}.load_translator", lambda *_: translator)
+        monkeypatch.setattr(f"keras_mt.cli.{name}.load_translator", load_translator)
     monkeypatch.setattr("keras_mt.cli.export.load_run", lambda *_, **__: translator)
     monkeypatch.chdir(tmp_path)
     signatures_alone("greedy")

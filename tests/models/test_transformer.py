@@ -34,6 +34,8 @@ def parameters(vocab_size, layers, d, d_ff):
 
 
 def test_presets_have_the_papers_sizes_and_regularization():
+    sizes = {name: [*PRESETS[name]["model"].values()][:2] for name in ("tiny", "small")}
+    assert sizes == {"tiny": [4, 128], "small": [4, 256]}
     # Vaswani et al. 2017, table 3.
     for preset, *papers in (("base", 6, 512, 8, 2048, 0.1), ("big", 6, 1024, 16, 4096, 0.3)):
         names = "num_layers", "d_model", "num_heads", "d_ff", "dropout"

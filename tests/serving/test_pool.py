@@ -106,7 +106,7 @@ def test_a_worker_that_dies_or_stops_while_it_has_nothing_to_do_is_replaced(numb
 
 def test_a_full_queue_refuses_until_there_is_room_or_who_waits_goes_away():
     async def use(pool):
-        busy = asyncio.create_task(texts(pool, "sleep 0.3"))
+        busy = asyncio.create_task(texts(pool, "sleep 1"))
         await until(lambda: not pool.queue._waiting)
         leaving = asyncio.create_task(texts(pool, *["a"] * 10))
         await until(lambda: len(pool.queue) == 10)

@@ -72,7 +72,7 @@ def test_it_ends_with_0_and_nothing_left(tmp_path, monkeypatch):
         assert [*tmp_path.glob("**/file.txt")]
         started = children(served.process)
         assert len(workers(served.process)) >= 1
-        served.process.send_signal(signal.SIGINT)
+        served.process.send_signal(signal.SIGTERM)
         assert served.process.wait(60) == 0
         until(lambda: not any(map(is_running, started)))
     assert not [*tmp_path.iterdir()]
@@ -92,7 +92,7 @@ def test_what_runs_is_answered_when_it_ends_and_what_is_new_is_not():
         caller.start()
         until(lambda: "keras_mt_queue_texts" in requests.get(f"{served.url}/metrics").text)
         until(lambda: waiting(served) > 0)
-        served.process.send_signal(signal.SIGTERM)
+        served.process.send_signal(signal.SIGINT)
         late = 503
         while caller.is_alive():
             try:

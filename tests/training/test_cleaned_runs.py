@@ -56,6 +56,6 @@ def test_a_run_cleans_as_clean_does_and_goes_on(dirty, tmp_path):
     assert trained(dirty, "run", steps=2, clean=True) == expected
     with pytest.raises(ValueError, match="clean was True, now False"):
         trained(tmp_path / "folder", "run", steps=3)
-    # A run from before there was the option goes on without it.
+    # Of a run from before there was the option it is read without it.
     config = json.loads((tmp_path / "run" / "config.json").read_text())
     assert config.pop("clean") and not RunConfig.from_json(json.dumps(config)).options.clean

@@ -11,16 +11,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 import tensorflow as tf
-from conftest import MICRO, ROOT, bare_ends
+from conftest import MICRO, ROOT, bare_ends, op_by_op
 from runs import assert_same_weights, log_rows, start
 
 from keras_mt.run_folder import RunFolder
 from keras_mt.training import corpora, distribution, train
 from keras_mt.training.distribution import Worker
 
-# Without dropout, whose masks depend on the number of replicas; an epoch and a step.
+# An epoch and a step. Each test leaves out dropout, whose masks depend on the number of replicas.
 ONE = {
     "vocab_size": 500, "warmup_steps": 20, "batch_tokens": 512, "max_length": 64, "steps": 4,
+    "clip_norm": 0.1,
 }  # fmt: skip
 BY_ANOTHER_PYTHON = """
 import runpy, sys
@@ -67,10 +68,8 @@ def assert_same_to_rounding(run_dir, other):
 def one(brief_corpus, micro, tmp_path_factory):
     """The run of one process."""
     output = tmp_path_factory.mktemp("one") / "run"
-    tf.config.run_functions_eagerly(True)  # As the fixture `eager`, which is of one test.
-    with bare_ends():
+    with op_by_op(), bare_ends():
         train(brief_corpus, "pt", "en", output, preset=micro, dropout=0.0, **ONE)
-    tf.config.run_functions_eagerly(False)
     return output
 
 
@@ -112,7 +111,7 @@ def test_two_workers_train_as_one_and_only_the_chief_writes(
     python = tmp_path / "python"
     python.write_text(f'#!/bin/sh\nexec {shlex.join(python_command)} "$@"\n')
     python.chmod(0o755)
-    model = {**MICRO, "dropout": 0.0, "alignment_head": [0, 0]}
+    model = {**MICRO, "dropout": 0.0, "alignment_head": [0, 0]}  # No head has to be chosen.
     arguments = [
         python, ROOT / "examples/cluster/local.py", 2, "--data", brief_corpus, "--source", "pt",
         "--target", "en", "--output", tmp_path / "run", "--bleu-freq", 1, "--preset", "tiny",
@@ -133,7 +132,6 @@ def test_two_workers_train_as_one_and_only_the_chief_writes(
 
 
 @pytest.mark.long
-@pytest.mark.exhaustive
 def test_the_other_worker_stops_with_the_first_one(start_two, corpus, tmp_path):
     chief, worker = start_two(tmp_path / "run", vocab_size=50)
     for process, message in (

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import keras
 import pytest
 import tensorflow as tf
-from conftest import bare_ends
+from conftest import bare_ends, op_by_op
 from runs import assert_same_weights, log_rows
 
 from keras_mt import Tokenizer, Translator
@@ -33,10 +33,8 @@ def begun(corpus, micro, tmp_path_factory):
         "warmup_steps": 21, "label_smoothing": 0.2, "dropout": 0.15, "clip_norm": 2.0,
         "learning_rate": 1e-3, "rdrop_weight": 0.5,
     }  # fmt: skip
-    tf.config.run_functions_eagerly(True)  # As the fixture `eager`, which is of one test.
-    with bare_ends():
+    with op_by_op(), bare_ends():
         train(corpus, "pt", "en", output, steps=2, checkpoint_steps=1, **SMALL, **recipe)
-    tf.config.run_functions_eagerly(False)
     return output
 
 

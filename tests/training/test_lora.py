@@ -6,8 +6,7 @@ import shutil
 import keras
 import numpy as np
 import pytest
-import tensorflow as tf
-from conftest import bare_ends
+from conftest import bare_ends, op_by_op
 from runs import assert_same_weights, ends, weights
 
 from keras_mt.models import ARCHITECTURES, ensure_built
@@ -25,13 +24,7 @@ LORA = {
 }  # fmt: skip
 
 
-ALIKE = [n for n in ARCHITECTURES if n not in ("transformer", "recurrent", "mixture_of_experts")]
-
-
-@pytest.mark.parametrize(
-    "name",
-    [pytest.param(n, marks=[pytest.mark.exhaustive] * (n in ALIKE)) for n in ARCHITECTURES],
-)
+@pytest.mark.parametrize("name", ARCHITECTURES)
 def test_adapters_alone_are_trained_and_merging_them_changes_nothing(eager, name):
     keras.utils.set_random_seed(1)
     sizes = {"num_layers": 1, "d_model": 16}
@@ -73,10 +66,8 @@ def tuned(brief_corpus, base, tmp_path_factory):
     """An epoch of a step, and a second of the run that goes on; the weights at each end."""
     output = tmp_path_factory.mktemp("tuned") / "run"
     options = {"data": brief_corpus, "source": "pt", "target": "en", "init": base, **LORA}
-    tf.config.run_functions_eagerly(True)  # As the fixture `eager`, which is of one test.
-    with bare_ends():
+    with op_by_op(), bare_ends():
         found = ends(output, 1, 2, **options)
-    tf.config.run_functions_eagerly(False)
     return output, found
 
 

@@ -1,3 +1,5 @@
+import contextlib
+
 import keras
 import numpy as np
 import pytest
@@ -201,3 +203,17 @@ def test_gradients_of_lookups_are_added_up():
         assert isinstance(grad, tf.IndexedSlices)
         optimizer.apply([grad], [variable])
     assert (variable.numpy() < 1).all()
+
+
+def test_a_strategy_of_one_replica_trains_as_none_does():
+    strategy, weights = tf.distribute.OneDeviceStrategy("CPU:0"), []
+    inputs = {"source": np.array([[4, 5]]), "target": np.array([[2, 4]])}
+    for scope in (contextlib.nullcontext, strategy.scope):
+        keras.utils.set_random_seed(1)
+        with scope():
+            model = Transformer(8, 1, 8, 1, 8, dropout=0.0)
+            model.compile(adam(), CrossEntropy(), run_eagerly=scope is contextlib.nullcontext)
+        model.fit(inputs, np.array([[4, 5]]), verbose=0)
+        weights.append(model.get_weights())
+    for one, other in zip(*weights, strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-5)

@@ -10,6 +10,7 @@ import pytest
 import sacrebleu
 import tensorflow as tf
 from command import keras_mt
+from conftest import op_by_op
 from runs import assert_same_weights, log_rows, start, weights
 from tensorflow.core.util import event_pb2
 
@@ -50,12 +51,10 @@ def messages():
 def trained(brief_corpus, micro, messages, tmp_path_factory):
     """A run folder with checkpoints and a row of the log each five steps, which no test changes."""
     output = tmp_path_factory.mktemp("runs") / "trained"
-    tf.config.run_functions_eagerly(True)  # As the fixture `eager`, which is of one test.
-    with pytest.MonkeyPatch.context() as patch:
+    with op_by_op(), pytest.MonkeyPatch.context() as patch:
         patch.setattr(callbacks, "_ROW_STEPS", 5)
         patch.setattr(session, "choose_head", lambda *_: None)
         train(brief_corpus, "pt", "en", output, report=messages.append, **TRAINED)
-    tf.config.run_functions_eagerly(False)
     return output
 
 
@@ -107,17 +106,17 @@ KILLS = {1: 0, 3: 2, -4: 2, 5: 4}
 @pytest.mark.parametrize(
     "kills", [[-4], pytest.param([*KILLS], marks=pytest.mark.exhaustive)], ids=len
 )
-def test_kills_change_nothing(eager, python_command, brief_corpus, tmp_path, kills):
+def test_kills_change_nothing(python_command, brief_corpus, tmp_path, kills):
     options = {
         **SMALL, "steps": 6, "checkpoint_steps": 2, "weights": "average", "subword_sampling": 0.2,
     }  # fmt: skip
 
-    def trained(kill_at):
+    def trained(kill_at, name="broken"):
         """The status, the steps and the output of a process."""
         process = start(
             python_command,
             brief_corpus,
-            tmp_path / "broken",
+            tmp_path / name,
             kill_at=kill_at,
             eager=True,
             **options,
@@ -127,7 +126,7 @@ def test_kills_change_nothing(eager, python_command, brief_corpus, tmp_path, kil
         return process.returncode, [*map(int, steps)], output
 
     # Of the checkpoints that are averaged the first is before the end of an epoch.
-    train(brief_corpus, "pt", "en", tmp_path / "unbroken", **options)
+    trained(0, "unbroken")
     computed = []
     for kill_at in kills:
         status, steps, _ = trained(kill_at)

@@ -76,9 +76,17 @@ def messages():
 def trained(pairs, micro, messages, tmp_path_factory):
     output = tmp_path_factory.mktemp("runs") / "trained"
     options = {**SMALL, "steps": 60, "bleu_freq": 5}  # An epoch has 14 steps.
+    models = []
+
+    def dictionary(model, tokenizer, **options):
+        models.append(model)
+        return Dictionary()
+
     with bare_ends(), pytest.MonkeyPatch.context() as patch:
-        patch.setattr(session, "Translator", lambda *_, **__: Dictionary())
-        return train(pairs=pairs, output=output, report=messages.append, **options)
+        patch.setattr(session, "Translator", dictionary)
+        train(pairs=pairs, output=output, report=messages.append, **options)
+    assert [int(model.optimizer.iterations) for model in models] == [60]  # That which was trained.
+    return output
 
 
 def test_its_configuration_has_the_pairs_and_its_tokenizer_the_languages(trained, pairs, messages):

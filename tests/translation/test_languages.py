@@ -149,7 +149,7 @@ def export(model, tmp_path_factory):
     """An export whose default source is yy, and that has no default target."""
     directory = tmp_path_factory.mktemp("saved_models") / "tongues" / "1"
     translator = Translator(model, Tongues(), source_language="yy", **OPTIONS)
-    translator.export(directory, signatures=["serving_default"])
+    translator.export(directory, signatures=["serving_default", "align"])
     return directory
 
 
@@ -188,7 +188,7 @@ def test_terms_and_markup_are_held_in_each_language(translator, pairs):
         assert all("cc" in hypothesis.text for hypotheses in found for hypothesis in hypotheses)
 
 
-def test_score_and_align_go_by_the_languages_too(translator, pairs):
+def test_score_and_align_go_by_the_languages_too(translator, exported, pairs):
     targets = ["cab", "a\nbc", "d"]
     scores = translator.score(TEXTS, targets, **NAMED)
     for i, alone in enumerate(pairs):
@@ -198,11 +198,12 @@ def test_score_and_align_go_by_the_languages_too(translator, pairs):
         else:
             assert scores[i].log_prob == pytest.approx(expected.log_prob, abs=1e-4)
     sides = ["cab\nda"] * 2, ["", "a\nbc"]
-    for found, expected in zip(
-        translator.align(*sides, *PAIRS[2]), pairs[2].align(*sides), strict=True
-    ):
-        assert found[:2] == expected[:2]
-        np.testing.assert_allclose(found[2], expected[2], atol=1e-5)
+    for aligning in (translator, exported):
+        for found, expected in zip(
+            aligning.align(*sides, *PAIRS[2]), pairs[2].align(*sides), strict=True
+        ):
+            assert found[:2] == expected[:2]
+            np.testing.assert_allclose(found[2], expected[2], atol=1e-5)
 
 
 @pytest.mark.parametrize("name", ["serving_default", "score", "align"])
