@@ -359,8 +359,11 @@ def test_ids_of_numpy_are_ids(tokenizer):
         found = tokenizer.detokenize(ids[None].astype(dtype))
         assert found.numpy().tolist() == [b"the book"]
     assert b"".join(tokenizer.id_to_string(ids).numpy()).decode() == "▁the▁book"
-    with pytest.raises(ValueError, match=r"ids must be \[batch, length\] or \[length\]\. .* 5$"):
-        tokenizer.detokenize(5)
+    for wrong, shape in ((5, r"\(\)"), (ids[None, None], r"\(1, 1, \d+\)")):
+        with pytest.raises(
+            ValueError, match=rf"ids must be \[batch, length\].*not of shape {shape}"
+        ):
+            tokenizer.detokenize(wrong)
 
 
 def test_sampling_needs_a_unigram_model():
