@@ -446,6 +446,7 @@ def test_it_is_tuned_as_any_other(runs, brief_corpus, tmp_path):
     assert_same_weights(tmp_path / "tuned", run.model)
 
 
+@pytest.mark.long
 def test_its_exports_are_of_its_size_and_have_its_card(runs, signatures_alone, tmp_path):
     translator = Translator.load(runs("m2m_100")[1].path)
     signatures_alone()  # None is traced.
