@@ -22,14 +22,12 @@ from importlib import metadata
 from pathlib import Path
 
 import numpy as np
+import train
 
-SIZES = {
-    "tiny": {"num_layers": 4, "d_model": 128, "num_heads": 4, "d_ff": 256},
-    "base": {"num_layers": 6, "d_model": 512, "num_heads": 8, "d_ff": 2048},
-    "big": {"num_layers": 6, "d_model": 1024, "num_heads": 16, "d_ff": 4096},
-}
+BIG = {"num_layers": 6, "d_model": 1024, "num_heads": 16, "d_ff": 4096}
+SIZES = {"tiny": train.SIZES["tiny"], "base": train.SIZES["base"], "big": BIG}
 SYSTEMS = ["keras_mt-mixed_bfloat16", "transformers-bfloat16"]
-VOCAB_SIZE, ROWS, LENGTH, STEPS, DROPOUT, SMOOTHING = 32_000, 256, 32, 50, 0.1, 0.1
+VOCAB_SIZE, ROWS, LENGTH, STEPS, SMOOTHING = 32_000, 256, 32, 50, 0.1
 WARM_UP = 2  # Rounds: the first one compiles.
 ENVIRONMENT = {
     **os.environ,
@@ -127,7 +125,7 @@ def keras_mt(size, precision):
     from keras_mt.losses import CrossEntropy
 
     keras.config.set_dtype_policy(precision)
-    model = Transformer(VOCAB_SIZE, **size, dropout=DROPOUT, max_length=LENGTH)
+    model = Transformer(VOCAB_SIZE, **size, dropout=train.DROPOUT, max_length=LENGTH)
     adam = keras.optimizers.Adam(1e-4, 0.9, 0.98, epsilon=1e-9)
     model.compile(adam, CrossEntropy(label_smoothing=SMOOTHING), jit_compile=True)
     shape = (2, ROWS * STEPS, LENGTH)
@@ -142,30 +140,12 @@ def keras_mt(size, precision):
 
 def transformers(size, precision):
     import torch
-    from transformers import MarianConfig, MarianMTModel
 
-    config = MarianConfig(
-        vocab_size=VOCAB_SIZE,
-        d_model=size["d_model"],
-        encoder_layers=size["num_layers"],
-        decoder_layers=size["num_layers"],
-        encoder_ffn_dim=size["d_ff"],
-        decoder_ffn_dim=size["d_ff"],
-        encoder_attention_heads=size["num_heads"],
-        decoder_attention_heads=size["num_heads"],
-        activation_function="relu",
-        max_position_embeddings=512,
-        pad_token_id=0,
-        eos_token_id=3,
-        decoder_start_token_id=2,
-        scale_embedding=True,
-        dropout=DROPOUT,
-    )
-    model = MarianMTModel(config).cuda().train()
+    model = train.marian(size, VOCAB_SIZE).cuda().train()
     optimizer = torch.optim.Adam(model.parameters(), 1e-4, betas=(0.9, 0.98), fused=True)
     loss_function = torch.nn.CrossEntropyLoss(label_smoothing=SMOOTHING)
     shape = (STEPS, 2, ROWS, LENGTH)
-    batches = torch.randint(4, VOCAB_SIZE, shape, device="cuda")
+    batches = torch.randint(4, VOCAB_SIZE - 1, shape, device="cuda")
     mask = torch.ones_like(batches[0, 0])
 
     @torch.compile(mode="reduce-overhead")  # With CUDA graphs, twice as fast as without for base.

@@ -213,30 +213,11 @@ def fitted(model, workload, inputs):
 
 def transformers(workload, precision, data):
     import torch
-    from transformers import MarianConfig, MarianMTModel
 
     torch.set_num_threads(harness.own_layout()[1])
     size, vocab_size = SIZES[workload], VOCAB_SIZES.get(workload, VOCAB_SIZE)
     parts = ACCUMULATED.get(workload, 1)
-    model = MarianMTModel(
-        MarianConfig(
-            vocab_size=vocab_size,
-            d_model=size["d_model"],
-            encoder_layers=size["num_layers"],
-            decoder_layers=size["num_layers"],
-            encoder_ffn_dim=size["d_ff"],
-            decoder_ffn_dim=size["d_ff"],
-            encoder_attention_heads=size["num_heads"],
-            decoder_attention_heads=size["num_heads"],
-            activation_function="relu",
-            max_position_embeddings=512,
-            pad_token_id=vocab_size - 1,
-            eos_token_id=0,
-            decoder_start_token_id=vocab_size - 1,
-            scale_embedding=True,
-            dropout=DROPOUT,
-        )
-    ).train()
+    model = marian(size, vocab_size).train()
     optimizer = torch.optim.Adam(model.parameters(), 1e-4, betas=(0.9, 0.98))
     loss_function = torch.nn.CrossEntropyLoss(label_smoothing=0.1)
 
@@ -257,6 +238,30 @@ def transformers(workload, precision, data):
         return {"amount": ROWS * LENGTH * STEPS[workload]}
 
     return run
+
+
+def marian(size, vocab_size):
+    """transformers' model of a size, whose last token pads."""
+    from transformers import MarianConfig, MarianMTModel
+
+    config = MarianConfig(
+        vocab_size=vocab_size,
+        d_model=size["d_model"],
+        encoder_layers=size["num_layers"],
+        decoder_layers=size["num_layers"],
+        encoder_ffn_dim=size["d_ff"],
+        decoder_ffn_dim=size["d_ff"],
+        encoder_attention_heads=size["num_heads"],
+        decoder_attention_heads=size["num_heads"],
+        activation_function="relu",
+        max_position_embeddings=512,
+        pad_token_id=vocab_size - 1,
+        eos_token_id=0,
+        decoder_start_token_id=vocab_size - 1,
+        scale_embedding=True,
+        dropout=DROPOUT,
+    )
+    return MarianMTModel(config)
 
 
 def products_per_token(num_layers, d_model, num_heads, d_ff):

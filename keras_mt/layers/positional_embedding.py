@@ -271,12 +271,12 @@ class PositionalEmbedding(BaseLayer):
     def _table(self):
         if self.encoding == "learned":
             return self.position_embeddings
-        return sinusoidal_positions(self.max_length, self.d_model, self.encoding, self.padding_id)
+        table = sinusoidal_positions(self.max_length, self.d_model, self.encoding, self.padding_id)
+        shared = export_operation("share", table)
+        return table if shared is None else shared
 
     def _encodings(self, inputs, positions):
-        table = self._table()
-        shared = None if self.encoding == "learned" else export_operation("share", table)
-        table = ops.convert_to_tensor(table) if shared is None else shared
+        table = ops.convert_to_tensor(self._table())
         if positions is None:
             return table[: ops.shape(inputs)[1]]
         return ops.take(table, positions, axis=0)
